@@ -9,6 +9,7 @@
 //! - `address.rs`: which server, and how its certificate is checked
 //! - `server.rs`, `schema.rs`: connections; the tables, their migrations and rights
 //! - `table.rs`: records as rows; `archive.rs`: the archive as queries; `push.rs`: runs of a run log that are copied
+//! - `retention.rs`: old runs that are deleted
 //! - `browse.rs`, `serve/`: pages of runs for readers with a browser
 
 #![forbid(unsafe_code)]
@@ -17,6 +18,7 @@ mod address;
 mod archive;
 mod browse;
 mod push;
+mod retention;
 mod schema;
 mod serve;
 mod server;
@@ -25,6 +27,7 @@ mod table;
 pub use address::Address;
 pub use archive::PostgresArchive;
 pub use push::{Pushed, Which, push};
+pub use retention::{Old, count_old, delete_old};
 pub use schema::{Rights, set_up};
 pub use serve::{Tokens, serve};
 pub use server::{Server, runtime};

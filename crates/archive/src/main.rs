@@ -7,7 +7,10 @@ use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 use clap::{Parser, Subcommand};
-use weir_archive::{Address, PostgresArchive, Rights, Server, Tokens, Which, push, runtime, serve, set_up};
+use weir_archive::{
+    Address, Old, PostgresArchive, Rights, Server, Tokens, Which, count_old, delete_old, push, runtime,
+    serve, set_up,
+};
 use weir_record::store::{SqliteArchive, answer};
 
 /// Connections of all browsers together.
@@ -71,6 +74,21 @@ enum Command {
         #[arg(long)]
         reader: Vec<String>,
     },
+    /// Delete old runs, or count them
+    Prune {
+        /// The archive
+        #[arg(long)]
+        at: String,
+        /// Days that runs are kept
+        #[arg(long)]
+        keep_days: u32,
+        /// Only runs of this plan
+        #[arg(long)]
+        plan: Option<String>,
+        /// Delete them
+        #[arg(long)]
+        delete: bool,
+    },
 }
 
 fn main() -> ExitCode {
@@ -112,6 +130,15 @@ fn run(command: Command) -> Result<()> {
             let tokens = tokens.map(|path| Tokens::read(&path)).transpose()?.unwrap_or_default();
             let address = Address::parse(&from)?.read_only();
             serve(&Server::new(&address, CONNECTIONS, runtime.handle().clone())?, listen, tokens)
+        }
+        Command::Prune { at, keep_days: days, plan, delete } => {
+            let (server, old) = (server(&at)?, Old { days, plan });
+            if delete {
+                println!("{} runs deleted", delete_old(&server, &old)?);
+            } else {
+                println!("{} runs are older: --delete deletes them", count_old(&server, &old)?);
+            }
+            Ok(())
         }
         Command::Setup { at, writer, reader } => {
             set_up(&server(&at)?, &Rights { writers: writer, readers: reader })?;

@@ -2,9 +2,12 @@
 
 mod services {
     mod contract;
+    mod grafana;
     mod kills;
     mod push;
+    mod retention;
     mod rights;
+    mod serve;
     mod size;
 
     // What they share.

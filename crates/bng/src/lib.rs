@@ -25,11 +25,14 @@
 mod account;
 pub mod api;
 mod bng;
+mod conceal;
 mod config;
+mod decode;
 pub mod dhcp4;
 pub mod dial;
 mod drops;
 mod hex;
+mod index;
 mod io;
 mod limit;
 mod line;
@@ -37,6 +40,7 @@ mod mac;
 mod name;
 mod nat;
 mod now;
+mod places;
 mod plan;
 mod pool;
 pub mod ppp;
@@ -51,6 +55,8 @@ mod session;
 mod step;
 mod subscriber;
 mod subscribers;
+mod traced;
+mod watch;
 mod why;
 mod words;
 
@@ -60,6 +66,7 @@ pub use config::{
     Accounting, AdvertiseTimes, AtLimit, Config, Dynauth, Item, LeaseTimes, Moves, NodeFacts, Port, Pppoe,
     RadiusServer, Tls,
 };
+pub use decode::decode;
 pub use drops::{DropReason, Drops};
 pub use io::{
     AddSession, Command, CommandError, Event, Input, LinkState, NodeCommand, Now, Output, Punt,
@@ -70,6 +77,7 @@ pub use line::{Line, PortName, Tags};
 pub use mac::Mac;
 pub use name::Name;
 pub use nat::Nat;
+pub use places::{Over, SessionLimit, SessionLimits};
 pub use plan::{Plan, Rates, bits_per_s};
 pub use pool::Pool;
 pub use prefix::{LinkPrefix, PrefixPool, interface_id, link_local};
@@ -78,4 +86,5 @@ pub use record::{Answered, Change, Record, RecordError, Unaccounted};
 pub use session::{Counters, Device, EndCause, Lease, LineRates, PppLink, Session, SessionId};
 pub use step::Step;
 pub use subscriber::{Key, Service, Status, Subscriber, password_word};
+pub use watch::{Watched, Whom};
 pub use why::{Direction, MOST_FRAMES, MOST_TRACES, MOST_TRACES_OF_LINE, Outcome, TraceFrame, Why};

@@ -537,3 +537,67 @@ fn r13_a_change_is_made_whole_or_not_at_all_and_by_one_command_of_the_node() {
     world.run(Duration::from_secs(10));
     assert_eq!(world.online().len(), 0, "the session timeout");
 }
+
+#[test]
+fn r10_an_operator_ends_all_sessions_for_a_reboot() {
+    let (mut world, book) = world(vec![anna()]);
+    world.dial(0);
+    world.command(Command::DisconnectAll);
+    world.run(Duration::from_secs(1));
+    assert_eq!((world.online().len(), cause(&book)), (0, Some(7)));
+}
+
+/// A session by DHCP: NAS-Error when the client finds its address in use, User-Request when it gives it up.
+#[test]
+fn r10_sessions_by_dhcp_are_accounted_for() {
+    for (end, expected) in [("decline", 9), ("release", 1)] {
+        let text = "port access1 mac 02:00:00:00:00:fe, pool main 100.64.0.2-100.64.0.9 router 100.64.0.1/24,
+            plan basic down 20Mbit up 5Mbit, subscriber dora mac 02:00:00:00:00:01 plan basic";
+        let mut world = World::of(&format!("{text}, {RADIUS}"), Vec::new());
+        let book = Book::default();
+        world.accounting = book.server();
+        let client = "02:00:00:00:00:01";
+        let end = match end {
+            "decline" => format!("decline {client} want 100.64.0.2 server 100.64.0.1"),
+            _ => format!("release {client} ciaddr 100.64.0.2 server 100.64.0.1"),
+        };
+        let request = format!("request {client} want 100.64.0.2 server 100.64.0.1");
+        for line in [format!("discover {client}"), request.clone(), request, end] {
+            let bytes = weir_bng::scenario::frame(&line, 0).expect("a frame");
+            let (port, tags) = ("access1".parse().expect("a port"), weir_bng::Tags::None);
+            world.input(Input::Punt(weir_bng::Punt { port, tags, bytes: &bytes }));
+            world.run(Duration::from_secs(10));
+        }
+        assert_eq!(cause(&book), Some(expected));
+        let start = book.told(START).into_values().next().expect("a Start");
+        assert_eq!(start.get(number::USER_NAME), Some(&b"dora"[..]));
+        assert_eq!(start.get(number::FRAMED_PROTOCOL), None, "it is no PPP");
+        assert_eq!(book.told(START).len(), 1, "a renewal is no other session");
+    }
+}
+
+/// After a server was away for long, a login is answered before what waits for it has been sent.
+#[test]
+fn a_login_does_not_wait_for_messages_that_waited_for_long() {
+    let (mut world, book) = world(vec![anna()]);
+    book.set_away(true);
+    for session in 1..=3000_u64 {
+        let (a, b) = (session >> 8, session & 0xff);
+        let record = format!(
+            "1 {session} unaccounted {session} s{session} access1 02:00:00:00:{a:02x}:{b:02x} 198.18.{a}.{b} ipoe acct {session:016x} \
+             waits start 7 end 9 lost counted 1 2 3 4"
+        );
+        world.disk.push(record.parse().expect("a record"));
+    }
+    world.restart();
+    let sent = |world: &World| {
+        let is_for_server = |frame: &&crate::pppoe::Frame| matches!(frame, crate::pppoe::Frame::ToRadius(..));
+        world.frames.iter().filter(is_for_server).count()
+    };
+    assert!((1..=512).contains(&sent(&world)), "{}", sent(&world));
+    world.dial(0);
+    assert_eq!(world.online().len(), 1);
+    book.set_away(false);
+    world.run(Duration::from_secs(1200));
+    assert_eq!((book.told(STOP).len(), world.bng.accounting_waits()), (3000, 0));
+}

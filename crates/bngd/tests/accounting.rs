@@ -19,6 +19,9 @@ const RADIUS: &str = "radius one 127.0.0.1:1812 secret-file one.secret accountin
 const START: u32 = 1;
 const STOP: u32 = 2;
 
+/// CoA and Disconnect are taken from this machine.
+const COA: &str = "dynamic-authorization 127.0.0.1:3799 client 127.0.0.1 secret-file one.secret";
+
 /// What a server was told, by status and session.
 #[derive(Clone, Default)]
 struct Book(Arc<Mutex<BTreeMap<(u32, String), Attributes>>>);
@@ -147,5 +150,82 @@ fn a_stop_has_what_the_node_counted_at_last() {
         let name = stop.text(number::USER_NAME).expect("a name");
         assert!(name.ends_with("@isp"), "{name}");
     }
+    end(&rig, serving);
+}
+
+/// Asks for CoA or Disconnect until there is an answer: its code and Error-Cause. A datagram may come before the program has read its secret.
+fn ask(socket: &UdpSocket, code: u8, id: u8, list: &[(u8, &[u8])]) -> (u8, Option<u32>) {
+    let mut attributes = Attributes::default();
+    list.iter().for_each(|(kind, value)| attributes.push(*kind, value));
+    let request = radius::Packet::hashed(code, id, &attributes, SECRET.as_bytes()).expect("a short packet");
+    socket.set_read_timeout(Some(Duration::from_secs(1))).expect("a socket");
+    let mut buffer = [0; 4096];
+    let len = (0..60).find_map(|_| {
+        socket.send_to(&request.write(), "127.0.0.1:3799").expect("the socket works");
+        socket.recv(&mut buffer).ok()
+    });
+    let answer = radius::Packet::read(&buffer[..len.expect("an answer")]).expect("a packet");
+    let required = radius::Require::MessageAuthenticator;
+    assert_eq!(answer.check_answer(&request.authenticator, SECRET.as_bytes(), required), Ok(()));
+    (answer.code, answer.attributes.u32(number::ERROR_CAUSE))
+}
+
+#[test]
+fn coa_changes_a_session_of_the_node_without_an_end_and_disconnect_ends_it() {
+    let more = format!(", pppoe auth chap-md5 ms-chapv2 pap, {COA}, plan gold down 2Gbit up 3Gbit");
+    let Some((rig, book, serving)) = rig(&more, Faults::None) else { return };
+    for number in 1..=3 {
+        rig.add_subscriber(&format!(
+            r#"{{"name": "d{number}", "login": "d{number}@isp", "password": "secret", "plan": "basic"}}"#
+        ));
+    }
+    let devices = with(&rig, || {
+        let mut devices = Devices::new();
+        devices.dial();
+        devices
+    });
+    let socket = rig.socket("127.0.0.1:0");
+    let name: (u8, &[u8]) = (number::USER_NAME, b"d1@isp");
+    let coa = |id, list: &[(u8, &[u8])]| ask(&socket, radius::code::COA_REQUEST, id, list);
+    assert_eq!(coa(1, &[(number::USER_NAME, b"nobody"), (number::FILTER_ID, b"gold")]), (45, Some(503)));
+    assert_eq!(coa(2, &[name, (number::FILTER_ID, b"gold")]), (44, None));
+    let is_gold = |rig: &Rig| {
+        let all = rig.entries_of_node().unwrap_or_default();
+        all.iter().filter(|entry| entry.to_bits_per_s == Some(2_000_000_000)).count() == 1
+    };
+    rig.until("the node has the other plan", is_gold);
+    assert_eq!(coa(3, &[name, (number::FILTER_ID, b"walled")]), (44, None));
+    let is_walled =
+        |rig: &Rig| rig.sessions().is_some_and(|all| all.iter().filter(|one| one.walled).count() == 1);
+    rig.until("it is walled", is_walled);
+    assert_eq!(coa(4, &[name, (number::FILTER_ID, b"active")]), (44, None));
+    // The session has gone on.
+    let devices = with(&rig, move || {
+        let mut devices = devices;
+        devices.exchange();
+        devices
+    });
+    assert_eq!(ask(&socket, radius::code::DISCONNECT_REQUEST, 5, &[name]), (41, None));
+    with(&rig, move || {
+        let mut devices = devices;
+        devices.until("the end of the first one", |all| all.clients[0].is_idle());
+    });
+    rig.until("a Stop", |_| book.of(STOP).len() == 1);
+    let stop = book.of(STOP).into_values().next().expect("one");
+    assert_eq!(stop.u32(number::ACCT_TERMINATE_CAUSE), Some(6));
+    // All others are ended at once, and `weir bng radius` counts all of it.
+    let path = rig.folder.join("bng.sock");
+    assert_eq!(http::request(&path, "DELETE", "/v1/sessions", Vec::new()).expect("an answer").status, 204);
+    rig.until("all Stops", |_| book.of(STOP).len() == 3);
+    let causes = book.of(STOP).into_values().map(|stop| stop.u32(number::ACCT_TERMINATE_CAUSE));
+    assert_eq!(causes.filter(|cause| *cause == Some(7)).count(), 2, "Admin-Reboot");
+    let counted = |rig: &Rig| {
+        let radius = rig.get::<weir_bng::api::Radius>("/v1/radius");
+        radius.map(|of| (of.accounting.starts, of.accounting.stops, of.accounting.waiting))
+    };
+    rig.until("answers", |rig| counted(rig) == Some((3, 3, 0)));
+    let radius = rig.get::<weir_bng::api::Radius>("/v1/radius").expect("an answer");
+    let coa = radius.dynamic_authorization;
+    assert_eq!((coa.acknowledged, coa.refused, radius.servers.len()), (4, 1, 2));
     end(&rig, serving);
 }

@@ -64,6 +64,12 @@ pub(crate) fn run(command: &ArchiveCommand) -> Result<Outcome> {
             words.extend(writer.iter().flat_map(|role| ["--writer".into(), role.into()]));
             words.extend(reader.iter().flat_map(|role| ["--reader".into(), role.into()]));
         }
+        ArchiveCommand::Prune { at, keep_days, plan, delete } => {
+            words.extend(["prune".into(), "--at".into(), at.into()]);
+            words.extend(["--keep-days".into(), keep_days.to_string().into()]);
+            words.extend(plan.iter().flat_map(|plan| ["--plan".into(), plan.into()]));
+            words.extend(delete.then(|| "--delete".into()));
+        }
     }
     become_program(NAME, &words)
 }

@@ -7,8 +7,9 @@ use weir_report::view::svg::escape;
 
 use crate::browse::{Filter, Listed};
 
-/// Columns of the list, and whether their cells are numbers.
-const HEAD: [&str; 10] = ["", "", "run", "started", "state", "plan", "host", "kernel", "weir", "question"];
+/// Columns of the list.
+const HEAD: [&str; 10] =
+    ["base", "with", "run", "started", "state", "plan", "host", "kernel", "weir", "question"];
 
 /// Runs that match a filter. `values` are those of the columns of the filter.
 pub(super) fn list(runs: &[Listed], filter: &Filter, values: &[Vec<String>], more: bool) -> String {
@@ -20,8 +21,7 @@ pub(super) fn list(runs: &[Listed], filter: &Filter, values: &[Vec<String>], mor
     } else {
         format!(
             "<form action=\"/compare\"><div class=\"scroll\"><table><thead><tr>{names}</tr></thead>\n<tbody>{rows}</tbody></table></div>\n\
-             <p>The first column of buttons is the base, the second one the run that is compared with it. \
-             <button>Compare</button></p></form>\n"
+             <p>Choose a base and a run: <button>Compare</button></p></form>\n"
         )
     };
     let next = runs.last().filter(|_| more).map(|last| {
@@ -67,16 +67,20 @@ fn row(listed: &Listed) -> String {
         button("base"),
         button("run"),
         link(format!("/runs/{}", run.id), &run.id.to_string()),
-        escape(&run.started),
+        escape(&minute(&run.started)),
         escape(&state_name(run.state)),
         link(format!("/?plan={}", encoded(&run.plan)), &run.plan),
         link(format!("/?host={}", encoded(&listed.host)), &listed.host),
         format!("<span title=\"{}\">{}</span>", escape(&listed.cpu), escape(&listed.kernel)),
         escape(&run.version),
-        escape(&run.question),
     ];
     let cells: String = cells.iter().map(|cell| format!("<td>{cell}</td>")).collect();
-    format!("<tr>{cells}</tr>\n")
+    format!("<tr>{cells}<td class=\"w\">{}</td></tr>\n", escape(&run.question))
+}
+
+/// A time (RFC 3339, UTC) as far as its minute.
+fn minute(time: &str) -> String {
+    time.get(..16).unwrap_or(time).replace('T', " ")
 }
 
 /// A page with a link to the list above it.
@@ -86,7 +90,10 @@ pub(super) fn with_way_back(page: &str) -> String {
 
 /// What differs between two runs, above the report of both.
 pub(super) fn comparison(compared: &Compared, report: &str) -> String {
-    let text = format!("<div class=\"scroll\"><pre>{}</pre></div>\n", escape(&compare::text(compared)));
+    let text = format!(
+        "<div class=\"scroll\"><pre style=\"font-size:.78rem\">{}</pre></div>\n",
+        escape(&compare::text(compared))
+    );
     let title = format!("Run {} against run {}", compared.other, compared.base);
     let above = section("comparison", &title, &text);
     with_way_back(&report.replacen("<main>\n", &format!("<main>\n{above}"), 1))

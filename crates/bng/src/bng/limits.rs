@@ -35,7 +35,7 @@ impl Limits {
         let Counters { down_bytes, up_bytes, .. } = counters;
         let total = down_bytes.saturating_add(up_bytes);
         let pairs = [(self.down_bytes, down_bytes), (self.up_bytes, up_bytes), (self.total_bytes, total)];
-        pairs.into_iter().any(|(most, used)| most.is_some_and(|most| used >= most))
+        pairs.into_iter().any(|(most, used)| most.is_some_and(|most| most > 0 && used >= most))
     }
 }
 
@@ -69,7 +69,9 @@ impl Bng {
         let lasted_s = now.wall_s.saturating_sub(online.session.start_s);
         let is_walled = online.session.lease.account.as_ref().is_some_and(|account| account.is_walled);
         let left = |timeout: u32| Duration::from_secs(u64::from(timeout).saturating_sub(lasted_s));
-        let ends_at = limits.session_timeout_s.filter(|_| !is_walled).map(|timeout| now.at + left(timeout));
+        // Servers say 0 for no limit.
+        let timeout = limits.session_timeout_s.filter(|timeout| *timeout > 0 && !is_walled);
+        let ends_at = timeout.map(|timeout| now.at + left(timeout));
         let least = self.config.accounting.least_interim_s;
         let interval = interim_s(limits.interim_s.or(self.config.accounting.interim_s), least);
         let before = online.timers;

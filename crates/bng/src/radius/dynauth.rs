@@ -10,7 +10,7 @@
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use super::access::Nas;
@@ -302,14 +302,14 @@ impl Server {
         Ok((identification, Action::Change(change)))
     }
 
-    /// Whether a request is for this concentrator.
+    /// Whether a request is for this concentrator. An address is compared if this concentrator has said one.
     fn check_nas(&self, attributes: &Attributes) -> Result<(), ErrorCause> {
         let identifier = attributes.get(number::NAS_IDENTIFIER);
         let is_other = identifier.is_some_and(|found| found != self.nas.identifier.as_bytes());
         let address = attributes.fixed(number::NAS_IP_ADDRESS).map(<Ipv4Addr as From<[u8; 4]>>::from);
-        let is_other = is_other || address.is_some_and(|found| self.nas.address != Some(found));
-        let address6 = attributes.fixed(number::NAS_IPV6_ADDRESS).map(<Ipv6Addr as From<[u8; 16]>>::from);
-        if is_other || address6.is_some() { Err(ErrorCause::NasIdentificationMismatch) } else { Ok(()) }
+        let pair = self.nas.address.zip(address);
+        let is_other = is_other || pair.is_some_and(|(own, found)| own != found);
+        if is_other { Err(ErrorCause::NasIdentificationMismatch) } else { Ok(()) }
     }
 }
 
@@ -379,7 +379,8 @@ mod tests {
 
     fn server() -> Server {
         let sources = [(IpAddr::from([192, 0, 2, 9]), Secret::new(SECRET))].into();
-        Server::new(Options { sources, ..Options::default() }, Nas::default(), PlanTable::default())
+        let nas = Nas { address: Some([192, 0, 2, 3].into()), ..Nas::default() };
+        Server::new(Options { sources, ..Options::default() }, nas, PlanTable::default())
     }
 
     fn from() -> SocketAddr {

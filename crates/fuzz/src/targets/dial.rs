@@ -286,11 +286,11 @@ fn asked(now: Now, attributes: &Attributes, table: PlanTable) {
                 assert_eq!(server.datagram(now, from, &bytes), Ok(Received::Pending));
                 server.answer(ask.key, Ok(())).expect("it is known")
             }
-            Ok(Received::Send(answer)) => answer,
-            Ok(Received::Pending) => panic!("it did not come before"),
+            Ok(Received::Refused(answer)) => answer,
+            Ok(Received::Pending | Received::Again(_)) => panic!("it did not come before"),
             Err(_) => continue,
         };
-        assert_eq!(server.datagram(now, from, &bytes), Ok(Received::Send(answer.clone())));
+        assert_eq!(server.datagram(now, from, &bytes), Ok(Received::Again(answer.clone())));
         let answer = radius_packet::Packet::read(&answer).expect("an answer can be read");
         let required = radius_packet::Require::MessageAuthenticator;
         assert_eq!(answer.check_answer(&request.authenticator, SECRET, required), Ok(()));

@@ -66,4 +66,23 @@ Examples:
         #[arg(long, value_name = "ROLE")]
         reader: Vec<String>,
     },
+    /// Delete old runs of an archive; without --delete, only count them
+    #[command(after_help = "\
+Examples:
+  weir archive prune --at postgres://postgres@%2Frun%2Fpostgresql/weir --keep-days 730
+  weir archive prune --at postgres://postgres@%2Frun%2Fpostgresql/weir --keep-days 90 --plan quick --delete")]
+    Prune {
+        /// The archive, with the role that owns its tables
+        #[arg(long, value_name = "URL")]
+        at: String,
+        /// Keep runs that began in this many days
+        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+        keep_days: u32,
+        /// Only runs of this plan
+        #[arg(long)]
+        plan: Option<String>,
+        /// Delete the runs
+        #[arg(long)]
+        delete: bool,
+    },
 }
