@@ -150,6 +150,9 @@ pub struct Session {
     /// Its port has no link: it ends after the grace, unless the link is up again.
     #[serde(default)]
     pub grace: bool,
+    /// It began without a RADIUS server, with the last Accept.
+    #[serde(default)]
+    pub brown_out: bool,
     /// When it began, s since 1970.
     pub start_s: u64,
     /// When its lease was granted or last renewed, s since 1970.
@@ -531,6 +534,7 @@ impl From<&session::Session> for Session {
             accounting: account.map(|account| account.told.name().into()),
             walled: account.is_some_and(|account| account.is_walled),
             grace: grace_until.is_some(),
+            brown_out: false,
             start_s: *start_s,
             granted_s: lease.granted_s,
             lease_s: lease.lease_s,

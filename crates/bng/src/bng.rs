@@ -162,7 +162,7 @@ impl Bng {
         let mut calls = Calls::new(seed);
         calls.configure(config.pppoe.as_ref());
         let options = dynauth_server::Options::default();
-        let dynauth = dynauth_server::Server::new(options, calls.nas().clone(), PlanTable::default());
+        let dynauth = dynauth_server::Server::new(options, config.aaa.nas.clone(), PlanTable::default());
         Ok(Bng {
             config,
             now: Now::default(),
@@ -219,6 +219,8 @@ impl Bng {
             Input::RadiusLink { service: Service::Accounting, server, port, change } => {
                 self.accounting_link(server, port, change, out)
             }
+            Input::PasswordHashed { login, mark, hash } => self.password_hashed(login, mark, hash, out),
+            Input::PasswordChecked { id, checked } => self.password_checked(id, checked, out),
             Input::SessionLost { session } => self.session_lost(session, out),
             Input::NodeRefused { session } => self.refused_by_node(session),
             Input::Counted { session, counters } => self.counted(session, counters, out),

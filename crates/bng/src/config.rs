@@ -1,5 +1,6 @@
 //! What an operator configures: ports, pools, plans, times, limits. Subscribers are data, and come by commands.
 
+mod aaa;
 mod text;
 mod tls;
 
@@ -9,6 +10,8 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::time::Duration;
 
+pub use aaa::{Aaa, BrownOut};
+pub(crate) use aaa::{Chap, Source};
 pub use tls::Tls;
 use weir_config::Mistakes;
 
@@ -75,6 +78,8 @@ pub struct Config {
     pub pppoe: Option<Pppoe>,
     /// RADIUS servers, in the order in which they are asked for logins without a password here.
     pub radius: Vec<RadiusServer>,
+    /// Who is asked for a login, and how.
+    pub aaa: Aaa,
     /// What servers are told of sessions.
     pub accounting: Accounting,
     /// Where CoA and Disconnect are taken; `None`: nowhere.
@@ -282,6 +287,7 @@ impl Default for Config {
             radius: Vec::new(),
             accounting: Accounting::default(),
             dynauth: None,
+            aaa: Aaa::default(),
         }
     }
 }

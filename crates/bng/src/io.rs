@@ -10,6 +10,7 @@ use crate::name::Name;
 use crate::nat::Nat;
 pub use crate::now::Now;
 use crate::plan::Plan;
+use crate::ppp::auth::Password;
 use crate::prefix::LinkPrefix;
 use crate::radius::Service as RadiusService;
 use crate::radius::client::{LinkChange, Server};
@@ -97,6 +98,22 @@ pub enum Input<'a> {
         /// What has become of it.
         change: LinkChange,
     },
+    /// The hash of a password, see [`Output::HashPassword`].
+    PasswordHashed {
+        /// Whose.
+        login: &'a Name,
+        /// Which one.
+        mark: [u8; 16],
+        /// The hash.
+        hash: &'a str,
+    },
+    /// A password was checked, see [`Output::CheckPassword`].
+    PasswordChecked {
+        /// Number of the check.
+        id: u64,
+        /// What came of it.
+        checked: Checked,
+    },
     /// What the node has counted of a session.
     Counted {
         /// Which.
@@ -111,6 +128,17 @@ pub enum Input<'a> {
         /// How its link is now.
         link: LinkState,
     },
+}
+
+/// What came of the check of a password.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Checked {
+    /// It is right.
+    Right,
+    /// It is wrong.
+    Wrong,
+    /// Too many checks wait.
+    Busy,
 }
 
 /// Whether a port has a link.
@@ -257,6 +285,24 @@ pub enum Output {
         server: String,
         /// Which of its connections, from 0 on.
         port: u16,
+    },
+    /// Make the hash of a password; say [`Input::PasswordHashed`], or nothing.
+    HashPassword {
+        /// Whose.
+        login: Name,
+        /// Which one.
+        mark: [u8; 16],
+        /// The password.
+        password: Password,
+    },
+    /// Check a password against a hash; say [`Input::PasswordChecked`].
+    CheckPassword {
+        /// Number of the check.
+        id: u64,
+        /// The password.
+        password: Password,
+        /// The hash.
+        hash: Box<str>,
     },
     /// Tell the node.
     Node(NodeCommand),

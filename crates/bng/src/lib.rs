@@ -23,6 +23,7 @@
 #![forbid(unsafe_code)]
 
 mod account;
+mod answer;
 pub mod api;
 mod bng;
 mod conceal;
@@ -61,15 +62,16 @@ mod why;
 mod words;
 
 pub use account::{Account, AccountId, Facts, Limits, Told};
+pub use answer::LastAnswer;
 pub use bng::{AccountingCounts, Bng, Counts, DynauthCounts, Sizes};
 pub use config::{
-    Accounting, AdvertiseTimes, AtLimit, Config, Dynauth, Item, LeaseTimes, Moves, NodeFacts, Port, Pppoe,
-    RadiusServer, Tls,
+    Aaa, Accounting, AdvertiseTimes, AtLimit, BrownOut, Config, Dynauth, Item, LeaseTimes, Moves, NodeFacts,
+    Port, Pppoe, RadiusServer, Tls,
 };
 pub use decode::decode;
 pub use drops::{DropReason, Drops};
 pub use io::{
-    AddSession, Command, CommandError, Event, Input, LinkState, NodeCommand, Now, Output, Punt,
+    AddSession, Checked, Command, CommandError, Event, Input, LinkState, NodeCommand, Now, Output, Punt,
     SubscriberPatch,
 };
 pub use limit::Limit;

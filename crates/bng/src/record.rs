@@ -17,6 +17,7 @@ use std::net::Ipv4Addr;
 use std::str::FromStr;
 
 use crate::account::Account;
+use crate::answer::LastAnswer;
 use crate::hex;
 use crate::line::Line;
 use crate::mac::Mac;
@@ -102,6 +103,13 @@ pub enum Change {
         subscriber: Name,
         /// Which.
         address: Ipv4Addr,
+    },
+    /// A RADIUS server has accepted a login, or has rejected it.
+    Answer {
+        /// The login.
+        login: Name,
+        /// What it has answered.
+        answer: Box<LastAnswer>,
     },
     /// The same of a prefix of IPv6.
     LastPrefix {
@@ -235,6 +243,7 @@ impl fmt::Display for Change {
             Change::Subscriber(subscriber) => write!(f, "subscriber {subscriber}"),
             Change::LastAddress { subscriber, address } => write!(f, "last {subscriber} {address}"),
             Change::LastPrefix { subscriber, prefix } => write!(f, "last-prefix {subscriber} {prefix}"),
+            Change::Answer { login, answer } => write!(f, "answer {login} {answer}"),
             Change::SubscriberRemoved(name) => write!(f, "removed {name}"),
         }
     }
@@ -290,6 +299,10 @@ fn read(words: &mut Words<'_>) -> Result<Record, String> {
         "last" => {
             let subscriber = words.value("a subscriber")?;
             Change::LastAddress { subscriber, address: words.number("IPv4 address")? }
+        }
+        "answer" => {
+            let login = words.value("a login")?;
+            Change::Answer { login, answer: Box::new(LastAnswer::read(words)?) }
         }
         "last-prefix" => {
             let subscriber = words.value("a subscriber")?;
@@ -394,6 +407,7 @@ mod tests {
             "1 12 subscriber anna mac 02:00:00:00:00:01 plan basic address 100.64.0.9 blocked",
             "1 13 last anna 100.64.0.2",
             "1 14 removed anna",
+            "1 15 answer anna@isp at 1790000000 line access1 mac 02:00:00:00:00:01 attributes 0x080664400009",
         ] {
             assert_eq!(line.parse::<Record>().map(|record| record.to_string()).as_deref(), Ok(line));
         }

@@ -1,5 +1,7 @@
 //! Clients that dial in by PPPoE, from a PADI to an address, with disks and programs that fail meanwhile.
 
+mod brownout;
+
 use std::collections::{BTreeSet, VecDeque};
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -16,8 +18,8 @@ use weir_bng::radius::attribute::{Attributes, number};
 use weir_bng::radius::client::Secret;
 use weir_bng::radius::packet::{self as radius, Require, code, reveal_password};
 use weir_bng::{
-    AddSession, Bng, Command, CommandError, Config, Counters, DropReason, EndCause, Event, Input, Line, Mac,
-    NodeCommand, Now, Output, Punt, RadiusServer, Random, Record, SessionId, Step,
+    AddSession, Bng, Checked, Command, CommandError, Config, Counters, DropReason, EndCause, Event, Input,
+    Line, Mac, NodeCommand, Now, Output, Punt, RadiusServer, Random, Record, SessionId, Step,
 };
 
 use crate::ipv6::{POOL, with_ipv6};
@@ -65,6 +67,11 @@ impl Device {
     pub(crate) fn frame(&self, protocol: u16, packet: Packet<'_>) -> Vec<u8> {
         self.client.frame(protocol, &packet.write()).expect("a session")
     }
+}
+
+/// Of no use but in tests.
+fn hash_of(password: &Password) -> String {
+    format!("$reversed${}", password.bytes().iter().rev().map(|byte| char::from(*byte)).collect::<String>())
 }
 
 /// A RADIUS server: what it answers to a datagram.
@@ -206,6 +213,14 @@ impl World {
                     self.frames.push_back(Frame::ToRadius(service, port, bytes));
                 }
                 Output::RadiusReconnect { server, .. } => panic!("no server has TLS: {server}"),
+                Output::HashPassword { login, mark, password } => {
+                    self.input(Input::PasswordHashed { login: &login, mark, hash: &hash_of(&password) });
+                }
+                Output::CheckPassword { id, password, hash } => {
+                    let is_right = *hash == *hash_of(&password);
+                    let checked = if is_right { Checked::Right } else { Checked::Wrong };
+                    self.input(Input::PasswordChecked { id, checked });
+                }
                 Output::Wake(at) => self.timer = Some(at),
             }
         }

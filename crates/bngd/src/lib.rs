@@ -20,6 +20,7 @@ mod engine;
 mod file;
 mod metrics;
 mod node;
+mod passwords;
 mod radius;
 mod rest;
 mod service;

@@ -56,6 +56,22 @@ fn page(bng: &Bng, losses: &Losses) -> String {
     metric(&mut page, "bng_frames_total", "Frames of clients, by outcome", outcomes.into_iter());
     let drops = counts.drops.iter().map(|(reason, frames)| (format!("reason=\"{}\"", reason.name()), frames));
     metric(&mut page, "bng_drops_total", "Frames of clients that were not answered, by reason", drops);
+    let logins = std::iter::once((String::new(), bng.brown_out_logins()));
+    metric(
+        &mut page,
+        "bng_brown_out_logins_total",
+        "Logins that came online without a RADIUS server",
+        logins,
+    );
+    let ignored = bng.unsupported_attributes();
+    let ignored =
+        ignored.map(|((vendor, kind), count)| (format!("vendor=\"{vendor}\",attribute=\"{kind}\""), count));
+    metric(
+        &mut page,
+        "bng_radius_ignored_attributes_total",
+        "Attributes of Access-Accepts that were ignored, because they are not supported",
+        ignored,
+    );
     let lost = [("no_node", losses.without_node), ("no_room", losses.injections)];
     let lost = lost.map(|(reason, frames)| (format!("reason=\"{reason}\""), frames));
     metric(

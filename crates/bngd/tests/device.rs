@@ -16,7 +16,7 @@ use crate::pppoe::{Wire, with};
 use crate::restart::Rig;
 
 /// A device that dials.
-struct Device {
+pub(crate) struct Device {
     wire: Wire,
     client: Client,
     began: Instant,
@@ -33,7 +33,7 @@ pub(crate) enum Outcome {
 }
 
 impl Device {
-    fn new(name: &str, password: &str, method: Method) -> Device {
+    pub(crate) fn new(name: &str, password: &str, method: Method) -> Device {
         static NEXT: AtomicU8 = AtomicU8::new(1);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let name = name.as_bytes().into();
@@ -63,7 +63,7 @@ impl Device {
         std::thread::yield_now();
     }
 
-    fn dial(&mut self) -> Outcome {
+    pub(crate) fn dial(&mut self) -> Outcome {
         self.begin();
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -86,7 +86,7 @@ impl Device {
         up.or_else(|| self.client.is_idle().then(end))
     }
 
-    fn hang_up(&mut self) {
+    pub(crate) fn hang_up(&mut self) {
         for frame in self.client.close(self.began.elapsed()) {
             self.wire.send(&frame);
         }

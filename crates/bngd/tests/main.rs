@@ -1,6 +1,7 @@
 //! The tests of `weir-bngd` from outside, as one program.
 
 mod accounting;
+mod brownout;
 mod flood;
 mod pppoe;
 mod radsec;

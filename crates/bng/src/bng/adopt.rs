@@ -36,6 +36,7 @@ impl Bng {
                     self.forget_subscriber(index);
                 }
             }
+            Change::Answer { login, answer } => self.adopt_answer(login, *answer),
             Change::LastAddress { subscriber, address } => {
                 let index = self.known(&subscriber)?;
                 if let Some(entry) = self.subscribers.get_mut(index) {

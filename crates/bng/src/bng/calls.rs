@@ -10,6 +10,7 @@
 //! - After a PADT nothing more is sent to its session (RFC 2516, section 5.5).
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
+mod brownout;
 mod login;
 mod remote;
 
@@ -18,6 +19,7 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use self::brownout::Answers;
 use self::login::Given;
 use self::remote::Remote;
 use super::dhcp::Grant;
@@ -29,6 +31,7 @@ use crate::io::{Output, Punt};
 use crate::limit::Limit;
 use crate::line::Line;
 use crate::mac::Mac;
+use crate::ppp::auth::Attempt;
 use crate::ppp::endpoint::{self, End, Endpoint, Layer, Role};
 use crate::ppp::ipcp::Addresses;
 use crate::ppp::ipv6cp::InterfaceIds;
@@ -40,7 +43,6 @@ use crate::pppoe::discovery::Discovery;
 use crate::pppoe::line_tag::LineTag;
 use crate::pppoe::session::SessionFrame;
 use crate::prefix::interface_id;
-use crate::radius::access::Nas;
 use crate::random::{Random, mac_sha256};
 use crate::session::{Device, EndCause, LineRates, PppLink, Session, SessionId};
 use crate::subscribers::Index;
@@ -67,8 +69,8 @@ struct Call {
     login: Option<(Index, Given)>,
     /// What its record says.
     session: Option<SessionId>,
-    /// Name that RADIUS is asked for.
-    asks: Option<Box<[u8]>>,
+    /// What RADIUS is asked for.
+    asks: Option<Box<Attempt>>,
     /// What AAA has said of it.
     account: Option<Box<Account>>,
 }
@@ -87,6 +89,7 @@ pub(super) struct Calls {
     last_pado: u64,
     random: Random,
     remote: Remote,
+    answers: Answers,
 }
 
 /// What became of a frame that was not dropped.
@@ -110,6 +113,7 @@ impl Calls {
             pados: VecDeque::new(),
             last_pado: 0,
             remote: Remote::new(&mut random),
+            answers: Answers::new(&mut random),
             random,
         }
     }
@@ -118,11 +122,6 @@ impl Calls {
         if let Some(pppoe) = pppoe {
             self.concentrator.configure(pppoe.discovery.clone());
         }
-    }
-
-    /// This concentrator, as servers know it.
-    pub(super) fn nas(&self) -> &Nas {
-        self.remote.nas()
     }
 
     fn insert(&mut self, call: Call) -> CallId {

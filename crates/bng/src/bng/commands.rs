@@ -246,6 +246,9 @@ impl Bng {
     pub(super) fn forget_subscriber(&mut self, index: Index) {
         self.withdraw_offer(index);
         self.unreserve(index);
+        if let Some(key) = self.subscribers.get(index).map(|entry| entry.subscriber.key.clone()) {
+            self.forget_answer(&key);
+        }
         self.subscribers.remove(index);
     }
 }

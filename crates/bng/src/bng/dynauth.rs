@@ -59,7 +59,7 @@ impl Bng {
 
     /// Servers that may ask, with their secrets.
     pub(super) fn set_dynauth(&mut self, options: Options) {
-        self.dynauth.configure(options, self.calls.nas().clone(), PlanTable::default());
+        self.dynauth.configure(options, self.config.aaa.nas.clone(), PlanTable::default());
     }
 
     /// A datagram of a server.
@@ -159,7 +159,7 @@ impl Bng {
             name: &name,
             session_id: &id,
         };
-        let nas = self.calls.nas();
+        let nas = &self.config.aaa.nas;
         let is = |wanted: &Option<Vec<u8>>, found: &[u8]| {
             wanted.as_ref().is_none_or(|wanted| wanted.eq_ignore_ascii_case(found))
         };

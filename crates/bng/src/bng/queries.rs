@@ -183,6 +183,7 @@ impl Bng {
             }
         }
         let changes = subscribers.into_iter().chain(others).chain(self.unaccounted_changes());
+        let changes = changes.chain(self.last_answers());
         changes.map(|change| Record { revision: self.revision, change }).collect()
     }
 

@@ -14,6 +14,7 @@
 //! accounting interim 15m least-interim 10m swapped,
 //! radius one 192.0.2.9:1812 secret-file one.secret realm isp ports 16 require status dead 10s accounting 1813 plan basic,
 //! radius three tls://192.0.2.9:2083 ca ca.pem cert bng.pem key bng.key server-name aaa.example,
+//! aaa local radius 5s, brown-out age 7d chap, nas identifier bng1 user-name {name} port-id {line} unsupported refuse,
 //! pppoe name weir auth chap-md5 pap service gold strict delay 10ms mtu 1508 sessions mac 4 line 100 padi mac 1 burst 5,
 //! subscriber anna mac 02:00:00:00:00:01 plan basic address 100.64.0.9 blocked
 //! ```
@@ -25,6 +26,7 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::time::Duration;
 
+mod aaa;
 mod accounting;
 mod dynauth;
 mod ipv6;
@@ -45,7 +47,7 @@ use crate::pool::Pool;
 use crate::subscriber::Subscriber;
 use crate::words::Words;
 
-const ITEMS: [&str; 21] = [
+const ITEMS: [&str; 24] = [
     "store",
     "socket",
     "port",
@@ -64,6 +66,9 @@ const ITEMS: [&str; 21] = [
     "limit",
     "pppoe",
     "radius",
+    "aaa",
+    "brown-out",
+    "nas",
     "accounting",
     "dynamic-authorization",
     "subscriber",
@@ -212,6 +217,9 @@ fn read_item(item: &str, read: &mut Item, node: Option<&NodeFacts>) -> Result<()
             once("dynamic-authorization", &mut config.dynauth, dynauth::read(words)?)?;
         }
         "accounting" => config.accounting = accounting::read(words)?,
+        "aaa" => config.aaa.order = aaa::order(words)?,
+        "brown-out" => config.aaa.brown_out = Some(aaa::brown_out(words)?),
+        "nas" => aaa::nas(words, &mut config.aaa.nas, &mut config.aaa.unsupported)?,
         "subscriber" if node.is_some() => {
             return Err(
                 "subscribers do not stand in the file of a node: remove this one, and use `weir bng subscriber add`".into()
@@ -397,9 +405,10 @@ fn limit(words: &mut Words<'_>) -> Result<Limit, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Accounting, Config};
+    use crate::config::{Accounting, Chap, Config, Source};
     use crate::ppp::auth::Method;
     use crate::pppoe::concentrator::{self, ServiceNames};
+    use crate::radius::access::Unsupported;
     use crate::radius::accounting::InputIs;
     use crate::radius::packet::Require;
 
@@ -419,6 +428,7 @@ mod tests {
             dynamic-authorization 192.0.2.1:3799 client 192.0.2.9 secret-file a client 2001:db8::9 secret-file b require window 60s,
             accounting interim 15m least-interim 5m swapped,
             radius three tls://192.0.2.9:2083 ca ca.pem cert bng.pem key bng.key server-name aaa.example dead 5s,
+            aaa radius 5s local, brown-out age 7d chap, nas identifier bng1 address 192.0.2.1 user-name {mac} port-id {circuit} unsupported refuse,
             subscriber anna mac 02:00:00:00:00:01 plan basic";
         let (config, subscribers) = Config::read("x", text).unwrap();
         assert_eq!(config.lease, LeaseTimes { lease_s: 3600, renewal_s: 1200, rebinding_s: 2400 });
@@ -448,6 +458,11 @@ mod tests {
         assert_eq!(config.accounting, accounting);
         let dynauth = config.dynauth.unwrap();
         assert_eq!((dynauth.clients.len(), dynauth.window), (2, Duration::from_secs(60)));
+        assert_eq!(config.aaa.order, [Source::Radius { most: Duration::from_secs(5) }, Source::Local]);
+        assert!(config.aaa.is_local_after_radius() && config.aaa.unsupported == Unsupported::Refuse);
+        let brown_out = config.aaa.brown_out.unwrap();
+        assert_eq!((brown_out.age.as_secs(), brown_out.chap), (7 * 86_400, Chap::SameDevice));
+        assert_eq!(config.aaa.nas.user_name.to_string(), "{mac}");
         let tls = three.tls.clone().unwrap();
         assert_eq!(
             (three.ports, three.has_status, tls.server_name.as_deref()),
@@ -500,6 +515,7 @@ mod tests {
             "radius one tls://192.0.2.9, radius one tls://192.0.2.9:2083 cert x, radius one tls://192.0.2.9:2083 ca x cert x, \
              radius one 192.0.2.9:1812 secret-file x ca x",
             "limit sessions, limit sessions port 1, limit sessions mac 0, limit sessions mac 1 line",
+            "aaa, aaa local local, aaa remote, aaa radius 0s, brown-out, brown-out age 1s, nas fast, nas port-id {here}, nas unsupported drop",
             "moves maybe, limit port 7, limit line 0, offer never, dns here, plan down down 1M up 1M",
         ];
         weir_testkit::golden!(

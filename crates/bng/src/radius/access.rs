@@ -41,6 +41,8 @@ pub struct Nas {
     pub identifier: String,
     /// NAS-IP-Address.
     pub address: Option<Ipv4Addr>,
+    /// User-Name.
+    pub user_name: Template,
     /// Calling-Station-Id.
     pub calling_station_id: Template,
     /// NAS-Port-Id.
@@ -53,6 +55,7 @@ impl Default for Nas {
         Nas {
             identifier: "weir".into(),
             address: None,
+            user_name: template("{name}"),
             calling_station_id: template("{mac}"),
             port_id: template("{line}"),
         }
@@ -147,7 +150,11 @@ impl Nas {
 /// Attributes that every request of a session has.
 pub fn session_attributes(nas: &Nas, place: &Place<'_>) -> Attributes {
     let mut attributes = Attributes::default();
-    attributes.push(number::USER_NAME, place.name);
+    // A name of the peer need not be a text.
+    match nas.user_name == Nas::default().user_name {
+        true => attributes.push(number::USER_NAME, place.name),
+        false => attributes.push(number::USER_NAME, nas.user_name.render(place).as_bytes()),
+    }
     attributes.push(number::ACCT_SESSION_ID, place.session_id.as_bytes());
     attributes.extend(&nas.attributes());
     // Virtual (5), Framed (2), PPP (1).

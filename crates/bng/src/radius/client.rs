@@ -334,6 +334,11 @@ impl Client {
         }
     }
 
+    /// Longest time of the requests from now on, at all servers.
+    pub fn set_most(&mut self, most: Duration) {
+        self.timers.most = most;
+    }
+
     /// Other servers, in the order in which they are asked. A server of the same name keeps its state and takes its new secret;
     /// requests to servers that are gone go to others.
     pub fn configure(&mut self, now: Now, servers: Vec<Server>, out: &mut Outputs) {

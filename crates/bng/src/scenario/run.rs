@@ -216,6 +216,8 @@ impl Play {
             }
             Output::Dynauth { to, .. } => return Err(format!("an answer for {to}")),
             // No configuration of a scenario has a RADIUS server.
+            Output::HashPassword { login, .. } => return Err(format!("the hash of a password of {login}")),
+            Output::CheckPassword { id, .. } => return Err(format!("the check {id} of a password")),
             Output::Radius { server, .. } | Output::RadiusReconnect { server, .. } => {
                 return Err(format!("a datagram for the server {server}"));
             }

@@ -105,6 +105,8 @@ impl<'a> World<'a> {
             Output::Store(record) => self.unstored.push(record),
             Output::Send { frame, .. } => self.answered(&frame),
             Output::Dynauth { to, .. } => panic!("an answer for {to}"),
+            Output::HashPassword { login, .. } => panic!("the hash of a password of {login}"),
+            Output::CheckPassword { id, .. } => panic!("the check {id} of a password"),
             Output::Radius { server, .. } | Output::RadiusReconnect { server, .. } => {
                 panic!("a datagram for the server {server}")
             }

@@ -37,6 +37,7 @@ use crate::asks::{Ask, View};
 use crate::dynauth::Listener;
 use crate::metrics::{Losses, Metrics};
 use crate::node::{Connection, Order, Report, State};
+use crate::passwords::{Done, Passwords};
 use crate::radius::{Radius, Received};
 use crate::store::{self, Store};
 use crate::table::{self, Removed, Row};
@@ -102,6 +103,7 @@ pub(crate) struct Engine {
     radius: Radius,
     accounting: Radius,
     dynauth: Listener,
+    passwords: Passwords,
 }
 
 /// Which frames may leave.
@@ -134,6 +136,7 @@ impl Engine {
         let (store, records) = Store::open(&store, store::Options::default())?;
         let connection = Connection::start(node, waker.clone())?;
         let (radius, accounting) = (Radius::new(waker.clone()), Radius::new(waker.clone()));
+        let passwords = Passwords::start(waker.clone())?;
         let mut engine = Engine {
             bng: Bng::new(config.clone(), seed())?,
             config,
@@ -155,6 +158,7 @@ impl Engine {
             radius,
             accounting,
             dynauth: Listener::default(),
+            passwords,
         };
         let (count, now) = (records.len(), now());
         let mut ports = HashSet::new();
@@ -202,6 +206,7 @@ impl Engine {
         is_busy |= self.stored();
         is_busy |= self.punts();
         is_busy |= self.radius();
+        is_busy |= self.passwords();
         is_busy |= self.asked();
         is_busy |= self.count();
         self.pass_time();
@@ -237,6 +242,8 @@ impl Engine {
                 Output::RadiusReconnect { service, server, port } => {
                     self.of_service(service).reconnect(&server, port);
                 }
+                Output::HashPassword { login, mark, password } => self.passwords.hash(login, mark, password),
+                Output::CheckPassword { id, password, hash } => self.passwords.check(id, password, hash),
                 Output::Done { id, result } => {
                     let failed = result.as_ref().err().map(ToString::to_string);
                     if !self.operators.done(id, result)
@@ -339,6 +346,19 @@ impl Engine {
             Service::Access => &self.radius,
             Service::Accounting => &self.accounting,
         }
+    }
+
+    /// Hashes of passwords.
+    fn passwords(&mut self) -> bool {
+        let all = self.passwords.done();
+        for done in &all {
+            let input = match done {
+                Done::Hashed { login, mark, hash } => Input::PasswordHashed { login, mark: *mark, hash },
+                Done::Checked { id, checked } => Input::PasswordChecked { id: *id, checked: *checked },
+            };
+            self.input(input, Frames::Now);
+        }
+        !all.is_empty()
     }
 
     /// Servers of the file, with their secrets.

@@ -17,6 +17,11 @@ fn number(text: &str) -> Result<SessionId, Problem> {
     })
 }
 
+/// A session, and whether it began without a RADIUS server.
+fn shown(bng: &Bng, session: &weir_bng::Session) -> Session {
+    Session { brown_out: bng.is_brown_out(session), ..Session::from(session) }
+}
+
 /// A page of all, in the order in which they began.
 pub(super) async fn list(
     State(asker): State<Asker>,
@@ -25,7 +30,7 @@ pub(super) async fn list(
     let (most, after) = (page.most(), page.after.as_deref().map(number).transpose()?);
     let look = move |bng: &Bng| {
         let behind = bng.sessions_after(after.unwrap_or(SessionId(0)));
-        let mut sessions: Vec<Session> = behind.take(most + 1).map(Session::from).collect();
+        let mut sessions: Vec<Session> = behind.take(most + 1).map(|session| shown(bng, session)).collect();
         let has_more = sessions.len() > most;
         sessions.truncate(most);
         let next = sessions.last().filter(|_| has_more).map(|last| last.session);
@@ -40,7 +45,7 @@ pub(super) async fn show(
     Path(text): Path<String>,
 ) -> Result<Json<Session>, Problem> {
     let session = number(&text)?;
-    let found = asker.look(move |view| view.bng.session(session).map(Session::from)).await?;
+    let found = asker.look(move |view| view.bng.session(session).map(|found| shown(view.bng, found))).await?;
     Ok(Json(found.ok_or(CommandError::SessionUnknown(session))?))
 }
 

@@ -1,6 +1,7 @@
 //! The database of a BNG: the state up to a record, which is part of the same transaction, and sessions that have ended.
 
 mod accounting;
+mod answers;
 mod apply;
 mod load;
 
@@ -16,12 +17,13 @@ use super::frame::Group;
 use super::log::Folder;
 
 /// Entry i changes the schema from version i to i + 1 (`PRAGMA user_version`).
-const MIGRATIONS: [&str; 5] = [
+const MIGRATIONS: [&str; 6] = [
     include_str!("database/schema.sql"),
     include_str!("database/pppoe.sql"),
     include_str!("database/groups.sql"),
     include_str!("database/prefixes.sql"),
     include_str!("database/accounting.sql"),
+    include_str!("database/answers.sql"),
 ];
 /// `PRAGMA application_id` of these files: "wbng".
 const APPLICATION_ID: i64 = 0x7762_6e67;

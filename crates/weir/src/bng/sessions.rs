@@ -81,13 +81,25 @@ fn now_s() -> u64 {
 /// `anna  ipoe  access1  02:00:00:00:00:01  100.64.0.2  up 12s  down 24.1MB  up 0.6MB`.
 fn line(session: &Session, now_s: u64) -> String {
     let Session {
-        subscriber, access, line, mac, address, start_s, down_bytes, up_bytes, grace, walled, ..
+        subscriber,
+        access,
+        line,
+        mac,
+        address,
+        start_s,
+        down_bytes,
+        up_bytes,
+        grace,
+        walled,
+        brown_out,
+        ..
     } = session;
+    let brown_out = if *brown_out { "  brown-out: began without a RADIUS server" } else { "" };
     let walled = if *walled { "  walled" } else { "" };
     let grace = if *grace { "  grace: its port has no link" } else { "" };
     let up = age(now_s.saturating_sub(*start_s));
     format!(
-        "{subscriber}  {access}  {line}  {mac}  {address}  up {up}  down {}  up {}{walled}{grace}",
+        "{subscriber}  {access}  {line}  {mac}  {address}  up {up}  down {}  up {}{walled}{grace}{brown_out}",
         size(*down_bytes),
         size(*up_bytes)
     )

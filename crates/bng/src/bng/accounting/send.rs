@@ -184,7 +184,7 @@ impl Bng {
     /// What a message says now; `None`: there is no such session any more.
     pub(super) fn accounting_request(&self, session: SessionId, message: Message) -> Option<Request> {
         if session == NODE {
-            let attributes = self.calls.nas().attributes();
+            let attributes = self.config.aaa.nas.attributes();
             return Some(node_request(attributes, message, self.ledger.lost_all_s));
         }
         let of = match self.ledger.ended.get(&session) {
@@ -221,7 +221,7 @@ impl Bng {
             name: &name,
             session_id: &session_id,
         };
-        let mut attributes = session_attributes(self.calls.nas(), &place);
+        let mut attributes = session_attributes(&self.config.aaa.nas, &place);
         if !of.is_ppp {
             attributes = attributes.without(number::FRAMED_PROTOCOL);
         }

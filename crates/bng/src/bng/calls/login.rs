@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::super::{Bng, Deadline, Outputs};
 use super::CallId;
-use crate::config::Moves;
+use crate::config::{Moves, Source};
 use crate::drops::DropReason;
 use crate::ppp::auth::{Attempt, Verdict};
 use crate::ppp::endpoint::Network;
@@ -56,28 +56,42 @@ impl From<DropReason> for Refusal {
 }
 
 impl Bng {
-    /// A client says who it is: a subscriber with a password here, or one that RADIUS knows.
+    /// A client says who it is: the sources of AAA are asked in their order.
     pub(super) fn log_in(&mut self, id: CallId, attempt: &Attempt, out: &mut Outputs) {
         if let Some(call) = self.calls.calls.get(&id) {
             self.traces.dials(&call.key.line, call.mac, &attempt.name);
         }
-        let index = self.subscriber_of_login(&attempt.name);
-        let entry = index.and_then(|index| self.subscribers.get(index));
-        let password = entry.and_then(|entry| entry.subscriber.password.as_ref());
-        if password.is_none() && !self.config.radius.is_empty() {
-            return self.ask_radius(id, attempt, out);
+        let order = self.config.aaa.order.clone();
+        for source in order {
+            match source {
+                Source::Local => {
+                    if let Some(result) = self.check_local(id, attempt, out) {
+                        return self.answer_login(id, result.map_err(Refusal::from), out);
+                    }
+                }
+                Source::Radius { .. } if self.config.radius.is_empty() => {}
+                Source::Radius { .. } => return self.ask_radius(id, attempt, out),
+            }
         }
-        let message = password.and_then(|password| attempt.check(password));
-        let result = match (index, message) {
-            (None, _) => Err(DropReason::LoginUnknown),
-            (Some(_), None) => Err(DropReason::WrongPassword),
-            (Some(index), Some(message)) => Ok((index, message)),
+        let reason = match self.subscriber_of_login(&attempt.name) {
+            Some(_) => DropReason::WrongPassword,
+            None => DropReason::LoginUnknown,
         };
-        let result = result.and_then(|(index, message)| {
-            let given = self.admit_login(id, index, Wishes::default(), out)?;
-            Ok(Login { index, given, message })
-        });
-        self.answer_login(id, result.map_err(Refusal::from), out);
+        self.answer_login(id, Err(reason.into()), out);
+    }
+
+    /// A login with a password here; `None`: others are to be asked.
+    pub(super) fn check_local(
+        &mut self,
+        id: CallId,
+        attempt: &Attempt,
+        out: &mut Outputs,
+    ) -> Option<Result<Login, DropReason>> {
+        let index = self.subscriber_of_login(&attempt.name)?;
+        let password = self.subscribers.get(index)?.subscriber.password.as_ref()?;
+        let Some(message) = attempt.check(password) else { return Some(Err(DropReason::WrongPassword)) };
+        let given = self.admit_login(id, index, Wishes::default(), out);
+        Some(given.map(|given| Login { index, given, message }))
     }
 
     /// The subscriber of a name that a client gives.

@@ -8,6 +8,7 @@
 //! another one's answer.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,7 +22,7 @@ use crate::plan::{Plan, Rates};
 use crate::ppp::auth::Attempt;
 use crate::prefix::LinkPrefix;
 use crate::radius::Service;
-use crate::radius::access::{Accept, Framed, Nas, Place, Unsupported, reject_message, request};
+use crate::radius::access::{Accept, Framed, Place, reject_message, request};
 use crate::radius::attribute::Attributes;
 use crate::radius::client::{self, Client, Failure, LinkChange, Server, Timers, Token};
 use crate::radius::limits::quotas;
@@ -35,20 +36,17 @@ use crate::subscribers::{Index, OnDisk};
 #[derive(Debug)]
 pub(super) struct Remote {
     client: Client,
-    nas: Nas,
     plans: PlanTable,
+    /// How often attributes of Accepts were ignored: vendor (0: none) and type.
+    unsupported: BTreeMap<(u32, u8), u64>,
     deadline: Option<Duration>,
 }
 
 impl Remote {
     pub(super) fn new(random: &mut Random) -> Remote {
         let client = Client::new(Timers::default(), Random::new(random.bytes()));
-        let (nas, plans) = (Nas::default(), PlanTable::default());
-        Remote { client, nas, plans, deadline: None }
-    }
-
-    pub(super) fn nas(&self) -> &Nas {
-        &self.nas
+        let (plans, unsupported) = (PlanTable::default(), BTreeMap::new());
+        Remote { client, plans, unsupported, deadline: None }
     }
 
     pub(super) fn cancel(&mut self, id: CallId) {
@@ -59,6 +57,7 @@ impl Remote {
 impl Bng {
     pub(in crate::bng) fn set_radius_servers(&mut self, servers: Vec<Server>, out: &mut Outputs) {
         let mut outputs = Vec::new();
+        self.calls.remote.client.set_most(self.config.aaa.radius_most());
         self.calls.remote.client.configure(self.now, servers, &mut outputs);
         self.carry_out_radius(outputs, out);
     }
@@ -96,6 +95,11 @@ impl Bng {
         self.carry_out_radius(outputs, out);
     }
 
+    /// How often attributes of Accepts were ignored, because they are not supported: vendor (0: none) and type.
+    pub fn unsupported_attributes(&self) -> impl Iterator<Item = ((u32, u8), u64)> {
+        self.calls.remote.unsupported.iter().map(|(attribute, count)| (*attribute, *count))
+    }
+
     /// What the client of RADIUS has counted, for each server, and whether it answers.
     pub fn radius_counts(&self) -> impl Iterator<Item = (&str, client::Counts, bool)> {
         let client = &self.calls.remote.client;
@@ -118,8 +122,8 @@ impl Bng {
             name: &attempt.name,
             session_id: &session_id,
         };
-        let request = request(&remote.nas, &place, attempt, self.now.wall_s);
-        call.asks = Some(attempt.name.clone());
+        let request = request(&self.config.aaa.nas, &place, attempt, self.now.wall_s);
+        call.asks = Some(Box::new(attempt.clone()));
         call.account = Some(Box::new(account));
         let mut outputs = Vec::new();
         remote.client.send(self.now, Token(id.0), request, &mut outputs);
@@ -162,31 +166,63 @@ impl Bng {
     }
 
     fn radius_answer(&mut self, id: CallId, result: Result<(u8, Attributes), Failure>, out: &mut Outputs) {
-        let name = self.calls.calls.get_mut(&id).and_then(|call| call.asks.take());
-        let Some(name) = name else { return };
+        let attempt = self.calls.calls.get_mut(&id).and_then(|call| call.asks.take());
+        let Some(attempt) = attempt else { return };
         let login = match result {
             Ok((code::ACCESS_ACCEPT, attributes)) => {
-                self.radius_accept(id, &name, &attributes, out).map_err(Refusal::from)
+                let login = self.radius_accept(id, &attempt.name, &attributes, out);
+                if login.is_ok() {
+                    self.remember(id, &attempt, &attributes, out);
+                }
+                login.map_err(Refusal::from)
             }
             // A challenge is no answer to PAP, CHAP or MS-CHAPv2.
             Ok((_, attributes)) => {
+                self.rejected(id, &attempt, out);
                 Err(Refusal { reason: DropReason::RadiusReject, message: reject_message(&attributes) })
             }
-            Err(_) => Err(DropReason::RadiusNoAnswer.into()),
+            Err(_) => match self.without_radius(id, &attempt, out) {
+                Ok(Some(login)) => Ok(login),
+                Ok(None) => {
+                    if let Some(call) = self.calls.calls.get_mut(&id) {
+                        call.asks = Some(attempt);
+                    }
+                    return;
+                }
+                Err(reason) => Err(reason.into()),
+            },
         };
         self.counts.accepted += u64::from(login.is_ok());
         self.answer_login(id, login, out);
     }
 
-    fn radius_accept(
+    /// No server has answered: a password here, if it counts then, or the last answer. `Ok(None)`: it is being checked.
+    fn without_radius(
+        &mut self,
+        id: CallId,
+        attempt: &Attempt,
+        out: &mut Outputs,
+    ) -> Result<Option<Login>, DropReason> {
+        if self.config.aaa.is_local_after_radius()
+            && let Some(result) = self.check_local(id, attempt, out)
+        {
+            return result.map(Some);
+        }
+        self.brown_out(id, attempt, out)
+    }
+
+    pub(super) fn radius_accept(
         &mut self,
         id: CallId,
         name: &[u8],
         attributes: &Attributes,
         out: &mut Outputs,
     ) -> Result<Login, DropReason> {
-        let accept = Accept::read(attributes, &self.calls.remote.plans, Unsupported::Ignore);
+        let accept = Accept::read(attributes, &self.calls.remote.plans, self.config.aaa.unsupported);
         let accept = accept.map_err(|_| DropReason::RadiusAnswer)?;
+        for attribute in &accept.unsupported {
+            *self.calls.remote.unsupported.entry(*attribute).or_default() += 1;
+        }
         let quotas = quotas(attributes).map_err(|_| DropReason::RadiusAnswer)?;
         let (wish, is_walled) = self.state_of_wish(&accept.plan);
         let index = self.subscriber_of_accept(name, &wish)?;

@@ -47,6 +47,11 @@ impl<'a> Tables<'a> {
         Tables { change, at_s: 0, skipped: 0 }
     }
 
+    /// When the record was written, s since 1970.
+    pub(super) fn at_s(&self) -> u64 {
+        self.at_s
+    }
+
     pub(super) fn change(&self) -> &Transaction<'a> {
         self.change
     }
@@ -61,6 +66,7 @@ impl<'a> Tables<'a> {
         let revision = record.revision;
         let is_known = match &record.change {
             Change::Subscriber(subscriber) => self.subscriber(subscriber, revision)?,
+            Change::Answer { login, answer } => self.answer(login.as_str(), answer, revision)?,
             Change::SubscriberRemoved(name) => self.remove_subscriber(name.as_str())?,
             Change::LastAddress { subscriber, address } => {
                 self.set_last_address(subscriber.as_str(), &address.to_string())?
@@ -105,6 +111,7 @@ impl<'a> Tables<'a> {
             "DELETE FROM ended_sessions WHERE number <= (SELECT max(number) FROM ended_sessions) - ?1",
             [MOST_ENDED],
         )?;
+        self.forget_old_answers()?;
         // Rows are in the order of their ends.
         self.run(
             "DELETE FROM ended_sessions WHERE end_s < ?1
@@ -150,6 +157,7 @@ impl<'a> Tables<'a> {
             self.leave(session, Leaves::of(EndCause::SubscriberChanged))?;
         }
         self.run("DELETE FROM quarantines WHERE subscriber = ?1", [name])?;
+        self.remove_answer(name)?;
         self.run("DELETE FROM subscribers WHERE name = ?1", [name])?;
         Ok(true)
     }

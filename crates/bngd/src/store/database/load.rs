@@ -45,6 +45,7 @@ pub(super) fn records(db: &Connection, revision: u64) -> Result<Vec<Record>, Loa
     for_each(db, "subscribers", LAST_PREFIXES, |row| last_prefix(row, &mut others))?;
     for_each(db, "sessions", SESSIONS, |row| session(row, &mut others))?;
     for_each(db, "unaccounted", UNACCOUNTED, |row| unaccounted(row, &mut others))?;
+    for_each(db, "answers", ANSWERS, |row| answer(row, &mut others))?;
     Ok(changes.into_iter().chain(others).map(|change| Record { revision, change }).collect())
 }
 
@@ -53,6 +54,7 @@ const LAST_ADDRESSES: &str =
     "SELECT name, last_address FROM subscribers WHERE last_address IS NOT NULL ORDER BY revision";
 const LAST_PREFIXES: &str =
     "SELECT name, last_prefix FROM subscribers WHERE last_prefix IS NOT NULL ORDER BY revision";
+const ANSWERS: &str = "SELECT login, answer FROM answers ORDER BY revision";
 const QUARANTINES: &str = "SELECT address, subscriber, until_s FROM quarantines ORDER BY revision";
 const SESSIONS: &str =
     "SELECT id, subscriber, line, mac, relay, address, client_id, start_s, granted_s, lease_s, down_frames,
@@ -195,5 +197,10 @@ fn session(row: &Row<'_>, changes: &mut Vec<Change>) -> Result<(), Wrong> {
         counters,
         lease,
     });
+    Ok(())
+}
+
+fn answer(row: &Row<'_>, changes: &mut Vec<Change>) -> Result<(), Wrong> {
+    changes.push(Change::Answer { login: value(row, 0)?, answer: Box::new(value(row, 1)?) });
     Ok(())
 }

@@ -1,0 +1,77 @@
+//! Who is asked for a login, in which order, and what becomes of it when no server answers.
+#![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
+
+use std::time::Duration;
+
+use crate::radius::access::{Nas, Unsupported};
+
+/// AAA.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Aaa {
+    /// Who is asked, the first one first.
+    pub order: Vec<Source>,
+    /// What logins get when no server answers; `None`: they are refused.
+    pub brown_out: Option<BrownOut>,
+    /// This concentrator, as servers know it.
+    pub nas: Nas,
+    /// What becomes of an Accept with attributes that are not supported.
+    pub unsupported: Unsupported,
+}
+
+/// Who knows logins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Source {
+    /// Subscribers with a password here. Others are asked about logins without one.
+    Local,
+    /// The RADIUS servers: those behind them are asked when none of them answers within this time. A Reject is final.
+    Radius {
+        /// Longest time of a request.
+        most: Duration,
+    },
+}
+
+/// Logins without a server get what the last Accept said.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct BrownOut {
+    /// How old that may be.
+    pub age: Duration,
+    /// Logins by CHAP, whose password cannot be checked.
+    pub chap: Chap,
+}
+
+/// What becomes of a login by CHAP without a server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Chap {
+    /// It is refused.
+    Refused,
+    /// The line and the MAC address of the last Accept are enough.
+    SameDevice,
+}
+
+impl Aaa {
+    /// Longest time of a request to RADIUS servers.
+    pub fn radius_most(&self) -> Duration {
+        let most = self.order.iter().find_map(|source| match source {
+            Source::Radius { most } => Some(*most),
+            Source::Local => None,
+        });
+        most.unwrap_or(RADIUS_MOST)
+    }
+
+    /// Whether passwords here count when no server answers.
+    pub fn is_local_after_radius(&self) -> bool {
+        let mut behind = self.order.iter().skip_while(|source| **source == Source::Local);
+        behind.any(|source| *source == Source::Local)
+    }
+}
+
+/// MRD of RFC 5080, section 2.2.1.
+pub(super) const RADIUS_MOST: Duration = Duration::from_secs(30);
+
+impl Default for Aaa {
+    /// Passwords here, then RADIUS; no brown-out.
+    fn default() -> Aaa {
+        let order = vec![Source::Local, Source::Radius { most: RADIUS_MOST }];
+        Aaa { order, brown_out: None, nas: Nas::default(), unsupported: Unsupported::default() }
+    }
+}
