@@ -7,7 +7,10 @@ use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 use clap::{Parser, Subcommand};
-use weir_archive::{Address, PostgresArchive, Rights, Server, Tokens, Which, push, runtime, serve, set_up};
+use weir_archive::{
+    Address, Old, PostgresArchive, Rights, Server, Tokens, Which, count_old, delete_old, push, runtime,
+    serve, set_up,
+};
 use weir_record::store::{SqliteArchive, answer};
 
 /// Connections of all browsers together.
@@ -130,9 +133,10 @@ fn run(command: Command) -> Result<()> {
         }
         Command::Prune { at, keep_days: days, plan, delete } => {
             let (server, old) = (server(&at)?, Old { days, plan });
-            match delete {
-                true => println!("{} runs deleted", delete_old(&server, &old)?),
-                false => println!("{} runs are older: --delete deletes them", count_old(&server, &old)?),
+            if delete {
+                println!("{} runs deleted", delete_old(&server, &old)?);
+            } else {
+                println!("{} runs are older: --delete deletes them", count_old(&server, &old)?);
             }
             Ok(())
         }

@@ -2,6 +2,7 @@
 
 mod services {
     mod contract;
+    mod grafana;
     mod kills;
     mod push;
     mod retention;

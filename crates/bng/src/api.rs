@@ -200,8 +200,46 @@ pub struct Why {
     pub step: Option<String>,
     /// What came of it.
     pub reason: String,
+    /// The MAC address of the device that was heard.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mac: Option<String>,
+    /// Its line.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub line: Option<String>,
+    /// The name that it gave by PPP.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub login: Option<String>,
+    /// When that came of it, ns since 1970.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at_ns: Option<u64>,
+    /// Frames of it that were not answered or were refused, by reason.
+    #[serde(default)]
+    pub drops: BTreeMap<String, u64>,
     /// Its last frames, oldest first.
     pub frames: Vec<Frame>,
+}
+
+/// Frames of a client that is followed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Traced {
+    /// Frames behind the number that was asked for, oldest first.
+    pub frames: Vec<TracedFrame>,
+    /// The number to ask for next.
+    pub next: u64,
+}
+
+/// One of them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TracedFrame {
+    /// Its number.
+    pub number: u64,
+    /// The line.
+    pub line: String,
+    /// The MAC address of the device.
+    pub mac: String,
+    /// The frame.
+    #[serde(flatten)]
+    pub frame: Frame,
 }
 
 /// A frame of a device or for it, without tags.
@@ -211,8 +249,11 @@ pub struct Frame {
     pub at_ns: u64,
     /// From the subscriber; otherwise to it.
     pub from_subscriber: bool,
-    /// The frame in hexadecimal digits.
+    /// The frame in hexadecimal digits, without passwords.
     pub bytes: String,
+    /// What it says.
+    #[serde(default)]
+    pub text: String,
 }
 
 /// A pool.

@@ -32,6 +32,7 @@ use crate::io::{CommandError, Input, Now, Output};
 use crate::limit::Limiter;
 use crate::line::{Line, PortName};
 use crate::mac::Mac;
+use crate::places::Places;
 use crate::pool::Addresses;
 use crate::prefix::Prefixes;
 use crate::radius::Service;
@@ -54,6 +55,7 @@ pub struct Bng {
     addresses: Addresses,
     prefixes: Prefixes,
     sessions: BTreeMap<SessionId, Index>,
+    places: Places,
     deadlines: BTreeSet<(Duration, Deadline)>,
     /// Addresses in quarantine.
     quarantines: HashMap<Ipv4Addr, Quarantine>,
@@ -154,6 +156,7 @@ impl Bng {
         }
         let mut addresses = Addresses::default();
         addresses.set_pools(config.pools.clone());
+        let places = Places::new(config.session_limits);
         let mut prefixes = Prefixes::default();
         prefixes.set_pools(config.prefix_pools.clone());
         let mut calls = Calls::new(seed);
@@ -167,6 +170,7 @@ impl Bng {
             addresses,
             prefixes,
             sessions: BTreeMap::new(),
+            places,
             deadlines: BTreeSet::new(),
             quarantines: HashMap::new(),
             waiting: VecDeque::new(),

@@ -20,6 +20,7 @@ use crate::limit::Limit;
 use crate::line::PortName;
 use crate::mac::Mac;
 use crate::name::Name;
+use crate::places::SessionLimits;
 use crate::plan::{Plan, Rates};
 use crate::pool::{Pool, is_assignable};
 use crate::ppp::auth::Method;
@@ -71,6 +72,8 @@ pub struct Config {
     pub line_limit: Limit,
     /// Messages from one subscriber on one line.
     pub subscriber_limit: Limit,
+    /// Sessions of a MAC address, a line, a VLAN and the node.
+    pub session_limits: SessionLimits,
     /// Sessions over PPPoE; `None`: there are none.
     pub pppoe: Option<Pppoe>,
     /// RADIUS servers, in the order in which they are asked for logins without a password here.
@@ -279,6 +282,7 @@ impl Default for Config {
             moves: Moves::Replace,
             line_limit: Limit { per_s: 100, burst: 200 },
             subscriber_limit: Limit { per_s: 5, burst: 20 },
+            session_limits: SessionLimits::default(),
             pppoe: None,
             radius: Vec::new(),
             accounting: Accounting::default(),

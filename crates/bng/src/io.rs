@@ -19,6 +19,7 @@ use crate::radius::packet::Distrust;
 use crate::record::Record;
 use crate::session::{Counters, EndCause, PppLink, SessionId};
 use crate::subscriber::{Key, Service, Status, Subscriber};
+use crate::watch::Whom;
 
 /// What happens.
 #[derive(Debug)]
@@ -175,6 +176,8 @@ pub enum Command {
     RemoveSubscriber(Name),
     /// Ends a session; its client may begin another one.
     Disconnect(SessionId),
+    /// Keeps the frames of a client from now on, for who follows it; repeated while it is followed.
+    Watch(Whom),
     /// Ends all sessions; their clients may begin others.
     DisconnectAll,
     /// Another configuration. Sessions go on, with the rates that their plans have now.

@@ -26,11 +26,14 @@ mod account;
 mod answer;
 pub mod api;
 mod bng;
+mod conceal;
 mod config;
+mod decode;
 pub mod dhcp4;
 pub mod dial;
 mod drops;
 mod hex;
+mod index;
 mod io;
 mod limit;
 mod line;
@@ -38,6 +41,7 @@ mod mac;
 mod name;
 mod nat;
 mod now;
+mod places;
 mod plan;
 mod pool;
 pub mod ppp;
@@ -52,6 +56,8 @@ mod session;
 mod step;
 mod subscriber;
 mod subscribers;
+mod traced;
+mod watch;
 mod why;
 mod words;
 
@@ -62,6 +68,7 @@ pub use config::{
     Aaa, Accounting, AdvertiseTimes, AtLimit, BrownOut, Config, Dynauth, Item, LeaseTimes, Moves, NodeFacts,
     Port, Pppoe, RadiusServer, Tls,
 };
+pub use decode::decode;
 pub use drops::{DropReason, Drops};
 pub use io::{
     AddSession, Checked, Command, CommandError, Event, Input, LinkState, NodeCommand, Now, Output, Punt,
@@ -72,6 +79,7 @@ pub use line::{Line, PortName, Tags};
 pub use mac::Mac;
 pub use name::Name;
 pub use nat::Nat;
+pub use places::{Over, SessionLimit, SessionLimits};
 pub use plan::{Plan, Rates, bits_per_s};
 pub use pool::Pool;
 pub use prefix::{LinkPrefix, PrefixPool, interface_id, link_local};
@@ -80,4 +88,5 @@ pub use record::{Answered, Change, Record, RecordError, Unaccounted};
 pub use session::{Counters, Device, EndCause, Lease, LineRates, PppLink, Session, SessionId};
 pub use step::Step;
 pub use subscriber::{Key, SEALED, Service, Status, Subscriber, password_word};
+pub use watch::{Watched, Whom};
 pub use why::{Direction, MOST_FRAMES, MOST_TRACES, MOST_TRACES_OF_LINE, Outcome, TraceFrame, Why};

@@ -12,8 +12,8 @@ use std::fmt::Debug;
 use std::hash::Hash;
 use std::net::Ipv4Addr;
 
+use crate::index::Index;
 use crate::name::Name;
-use crate::subscribers::Index;
 
 /// A pool.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -5,14 +5,11 @@ use std::net::Ipv4Addr;
 use std::ops::Bound;
 use std::time::Duration;
 
+pub(crate) use crate::index::Index;
 use crate::name::Name;
 use crate::prefix::LinkPrefix;
 use crate::session::Session;
 use crate::subscriber::{Key, Service, Subscriber};
-
-/// Number of a subscriber, used again after it was removed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Index(pub(crate) u32);
 
 /// A subscriber, and what it has.
 #[derive(Debug)]

@@ -1,6 +1,7 @@
 //! Why has this device no session? The last step that it reached, what came of it, and its last frames.
 //!
 //! Traces are bounded in number, for each line and for all of them, so that made-up addresses of one line displace each other.
+//! Passwords are in none of them. Who follows a device live gets the same frames.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -8,6 +9,7 @@ use std::fmt;
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
+use crate::conceal::conceal;
 use crate::drops::DropReason;
 use crate::line::Line;
 use crate::mac::Mac;
@@ -15,13 +17,15 @@ use crate::name::Name;
 use crate::ppp::endpoint::End;
 use crate::session::EndCause;
 use crate::step::Step;
+pub use crate::traced::{Direction, TraceFrame};
+use crate::watch::{Watched, Watches, Whom};
 
 /// Most devices that are remembered.
-pub const MOST_TRACES: usize = 1024;
+pub const MOST_TRACES: usize = 512;
 /// Most devices of one line that are remembered.
 pub const MOST_TRACES_OF_LINE: usize = 16;
 /// Frames of a device that are remembered.
-pub const MOST_FRAMES: usize = 6;
+pub const MOST_FRAMES: usize = 24;
 /// What came of a device that was just heard first.
 const UNKNOWN: Outcome = Outcome::Dropped(DropReason::NotDhcp);
 /// Bytes of a frame that are remembered.
@@ -86,6 +90,14 @@ pub struct Why {
     pub step: Option<Step>,
     /// What came of it.
     pub reason: String,
+    /// The device that was heard, and its line.
+    pub device: Option<(Line, Mac)>,
+    /// The name that it gave by PPP, if it gave one.
+    pub login: Option<String>,
+    /// When that came of it.
+    pub at: Option<Duration>,
+    /// Frames of it that were not answered or refused, by reason, since it was heard first.
+    pub drops: Vec<(DropReason, u64)>,
     /// Its last frames, oldest first.
     pub frames: Vec<TraceFrame>,
 }
@@ -98,34 +110,20 @@ impl fmt::Display for Why {
     }
 }
 
-/// A frame of a device or for it, without tags.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TraceFrame {
-    /// When, by the clock that never goes back.
-    pub at: Duration,
-    /// Which way.
-    pub direction: Direction,
-    /// The frame.
-    pub bytes: Vec<u8>,
-}
-
-/// The way of a frame.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Direction {
-    /// From the subscriber.
-    FromSubscriber,
-    /// To the subscriber.
-    ToSubscriber,
-}
-
 /// What is remembered of a device.
 #[derive(Debug)]
 pub(crate) struct Trace {
     /// Which of all traces was touched later.
     touched: u64,
     pub(crate) outcome: Outcome,
+    /// When it was so.
+    pub(crate) at: Duration,
     /// What a server says of it.
     pub(crate) detail: Option<Box<str>>,
+    /// The name that it gave by PPP.
+    pub(crate) login: Option<Box<str>>,
+    /// How often each reason was the outcome.
+    pub(crate) drops: Vec<(DropReason, u64)>,
     pub(crate) frames: VecDeque<TraceFrame>,
 }
 
@@ -136,6 +134,7 @@ pub(crate) struct Traces {
     by_age: BTreeMap<u64, (Line, Mac)>,
     by_line: BTreeMap<(Line, u64), Mac>,
     touches: u64,
+    pub(crate) watches: Watches,
 }
 
 impl Traces {
@@ -153,7 +152,9 @@ impl Traces {
             None => {
                 self.make_room(line);
                 let outcome = UNKNOWN;
-                let trace = Trace { touched, outcome, detail: None, frames: VecDeque::new() };
+                let (at, frames) = (frame.at, VecDeque::new());
+                let (detail, login, drops) = (None, None, Vec::new());
+                let trace = Trace { touched, outcome, at, detail, login, drops, frames };
                 self.of_device.insert(device.clone(), trace);
             }
         }
@@ -183,6 +184,8 @@ impl Traces {
     pub(crate) fn keep(&mut self, line: &Line, mac: Mac, mut frame: TraceFrame) {
         if let Some(trace) = self.of_device.get_mut(&(line.clone(), mac)) {
             frame.bytes.truncate(MOST_BYTES);
+            conceal(&mut frame.bytes);
+            self.watches.keep(line, mac, trace.login.as_deref(), &frame);
             if trace.frames.len() >= MOST_FRAMES {
                 trace.frames.pop_front();
             }
@@ -194,8 +197,37 @@ impl Traces {
     pub(crate) fn note(&mut self, line: &Line, mac: Mac, outcome: Outcome) {
         if let Some(trace) = self.of_device.get_mut(&(line.clone(), mac)) {
             trace.outcome = outcome;
+            trace.at = trace.frames.back().map_or(trace.at, |frame| frame.at);
             trace.detail = None;
+            if let Outcome::Dropped(reason) | Outcome::Refused(reason) = outcome {
+                match trace.drops.iter_mut().find(|(of, _)| *of == reason) {
+                    Some((_, count)) => *count += 1,
+                    None => trace.drops.push((reason, 1)),
+                }
+            }
         }
+    }
+
+    /// A device has given a name by PPP. Who follows the name gets the frames before, too.
+    pub(crate) fn dials(&mut self, line: &Line, mac: Mac, name: &[u8]) {
+        let Some(trace) = self.of_device.get_mut(&(line.clone(), mac)) else { return };
+        let name = String::from_utf8_lossy(name);
+        if trace.login.as_deref() != Some(&*name) {
+            let whom = Whom::Login(name.clone().into_owned());
+            trace.frames.iter().for_each(|frame| self.watches.keep_for(&whom, line, mac, frame));
+            trace.login = Some(name.into());
+        }
+    }
+
+    /// What was last heard of a device that gave this name.
+    pub(crate) fn of_login(&self, login: &str) -> Option<(&Line, Mac, &Trace)> {
+        let found = self.of_device.iter().filter(|(_, trace)| trace.login.as_deref() == Some(login));
+        found.max_by_key(|(_, trace)| trace.touched).map(|((line, mac), trace)| (line, *mac, trace))
+    }
+
+    /// Frames of a client that is followed, behind a number.
+    pub(crate) fn watched(&self, whom: &Whom, number: u64) -> Vec<Watched> {
+        self.watches.after(whom, number).cloned().collect()
     }
 
     /// What a server says of the last outcome of a device.

@@ -109,6 +109,8 @@ pub(crate) struct World {
     pub(crate) events: Vec<Event>,
     pub(crate) results: Vec<Result<(), CommandError>>,
     pub(crate) timer: Option<Duration>,
+    /// The longest frame that a line carries.
+    pub(crate) carries: usize,
     pub(crate) loses: Box<dyn FnMut() -> bool>,
     /// What the RADIUS server answers.
     pub(crate) radius: Server,
@@ -137,6 +139,7 @@ impl World {
             timer: None,
             answers: Vec::new(),
             loses: Box::new(|| false),
+            carries: usize::MAX,
             told_node: 0,
             last_counts: Some(Counters::default()),
             radius: Box::new(|_| None),
@@ -267,7 +270,11 @@ impl World {
         let end = self.now + most;
         loop {
             while let Some(frame) = self.frames.pop_front() {
-                if !(self.loses)() {
+                let is_carried = match &frame {
+                    Frame::FromClient(_, bytes) | Frame::ToClient(_, bytes) => bytes.len() <= self.carries,
+                    Frame::ToRadius(..) => true,
+                };
+                if is_carried && !(self.loses)() {
                     self.deliver(frame);
                 }
                 self.say_removed();
@@ -360,6 +367,24 @@ fn a_client_dials_in_by_each_method() {
         assert_eq!(ppp.agreed.magic, endpoint.agreed().peer_magic, "the node answers echoes with it");
         assert_eq!(add.service.rates.down_bits_per_s, 20_000_000);
         world.assert_counted();
+    }
+}
+
+/// P10 (RFC 4638, section 5.2): packets of 1500 bytes are sent to a client where its line carries them.
+#[test]
+fn p10_an_echo_of_the_larger_size_decides_about_the_mru() {
+    for (carries, mru) in [(usize::MAX, 1500), (14 + 8 + 1492, 1492)] {
+        let mut anna = anna();
+        let profile = Profile { max_mru: 1500, ..anna.client.profile().clone() };
+        anna.client = Client::new(profile, Random::new([1; 32]));
+        let mut world = World::of(&TEXT.replace("pppoe auth", "pppoe mtu 1508 auth"), vec![anna]);
+        world.carries = carries;
+        world.dial(0);
+        let ppp = world.node[0].ppp.expect("a link");
+        assert_eq!((ppp.agreed.max_mru, ppp.agreed.peer_mru), (1500, mru), "{carries}");
+        world.restart();
+        world.run(Duration::from_secs(60));
+        assert_eq!((world.online().len(), world.node[0].ppp), (1, Some(ppp)));
     }
 }
 
@@ -720,4 +745,40 @@ fn an_answer_with_a_plan_that_there_is_not_is_refused_by_name() {
     world.dial(0);
     world.run(Duration::from_secs(20));
     assert_eq!((world.drops(DropReason::RadiusAnswer), world.online().len()), (1, 0));
+}
+
+/// Limits of sessions with both policies, each with its own reason.
+#[test]
+fn limits_of_sessions_refuse_the_new_one_or_replace_the_old_one() {
+    let rows = [
+        ("mac 1", DropReason::SessionsMac, "access1:100.2", 1),
+        ("line 1", DropReason::SessionsLine, "access1:100.1", 2),
+        ("vlan 1", DropReason::SessionsVlan, "access1:100.2", 2),
+        ("node 1", DropReason::SessionsNode, "access1", 2),
+    ];
+    for (limit, reason, line, mac) in rows {
+        for replaces in [false, true] {
+            let policy = if replaces { " replace" } else { "" };
+            let mut ben = device(mac, "ben@isp", "other");
+            ben.line = line.parse().expect("a line");
+            let text = format!("limit sessions {limit}{policy}, {TEXT}");
+            let mut world = World::of(&text, vec![anna(), ben]);
+            (0..2).for_each(|client| world.dial(client));
+            let online = if replaces { "ben" } else { "anna" };
+            let names: Vec<String> = world.online().into_iter().map(|(name, _)| name).collect();
+            assert_eq!((names, world.node.len()), (vec![online.to_string()], 1), "{limit}{policy}");
+            assert_eq!(world.drops(reason), u64::from(!replaces), "{limit}{policy}");
+            if !replaces {
+                let why = world.bng.why_login("ben@isp").expect("it was heard");
+                assert_eq!(why.reason, reason.meaning());
+            }
+            // It counts on after a restart, and a client may replace its own session.
+            world.restart();
+            let client = usize::from(replaces);
+            world.devices[client].client.reset();
+            world.dial(client);
+            assert!(world.devices[client].address().is_some(), "{limit}{policy}");
+            world.assert_counted();
+        }
+    }
 }

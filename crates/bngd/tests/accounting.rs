@@ -195,7 +195,8 @@ fn coa_changes_a_session_of_the_node_without_an_end_and_disconnect_ends_it() {
     };
     rig.until("the node has the other plan", is_gold);
     assert_eq!(coa(3, &[name, (number::FILTER_ID, b"walled")]), (44, None));
-    let is_walled = |rig: &Rig| rig.sessions().is_some_and(|all| all.iter().filter(|one| one.walled).count() == 1);
+    let is_walled =
+        |rig: &Rig| rig.sessions().is_some_and(|all| all.iter().filter(|one| one.walled).count() == 1);
     rig.until("it is walled", is_walled);
     assert_eq!(coa(4, &[name, (number::FILTER_ID, b"active")]), (44, None));
     // The session has gone on.

@@ -15,6 +15,7 @@ mod services {
     mod radius_codecs;
     mod radius_tls;
 }
+mod slaac;
 mod store;
 mod walled;
 

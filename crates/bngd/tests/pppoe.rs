@@ -6,7 +6,7 @@ use std::net::{Ipv4Addr, Ipv6Addr, UdpSocket};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use weir_bng::api::Session;
+use weir_bng::api::{Session, Traced, Why};
 use weir_bng::dial::{Client, Profile};
 use weir_bng::ppp::auth::supplicant::Login;
 use weir_bng::ppp::auth::{Method, Password};
@@ -28,7 +28,7 @@ const UDP: u8 = 17;
 /// The secret of the RADIUS server.
 const SECRET: &str = "of both sides";
 const FAR: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 2);
-const FAR6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 2, 0, 0, 0, 0, 2);
+pub(crate) const FAR6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 2, 0, 0, 0, 0, 2);
 
 /// An interface of this process.
 pub(crate) struct Wire {
@@ -38,8 +38,8 @@ pub(crate) struct Wire {
 
 impl Wire {
     pub(crate) fn open(name: &str) -> Wire {
-        let port = Packet::open(name, 1522, ReceiveMode::Promiscuous).expect("the interface");
-        Wire { port, pool: Pool::new(512, 1522).expect("memory") }
+        let port = Packet::open(name, 1530, ReceiveMode::Promiscuous).expect("the interface");
+        Wire { port, pool: Pool::new(512, 1530).expect("memory") }
     }
 
     pub(crate) fn send(&mut self, frame: &[u8]) {
@@ -149,7 +149,8 @@ impl Devices {
         };
         self.arrived[0] += 1;
         let source: [u8; 4] = packet[12..16].try_into().expect("four bytes");
-        let answer = packet_of(FAR, source.into());
+        let bytes = u16::from_be_bytes([packet[2], packet[3]]);
+        let answer = packet_of(FAR, source.into(), bytes.into());
         let frame = [&frame[6..12], &frame[..6], &[8, 0], &*answer].concat();
         self.far.send(&frame);
     }
@@ -180,10 +181,15 @@ impl Devices {
 
     /// Each client sends a packet, and gets an answer.
     pub(crate) fn exchange(&mut self) {
+        self.exchange_of(36);
+    }
+
+    /// The same with packets of so many bytes.
+    fn exchange_of(&mut self, bytes: usize) {
         self.arrived = [0; 2];
         for client in &self.clients {
             let address = client.addresses().expect("an address").client;
-            let frame = client.frame(protocol::IPV4, &packet_of(address, FAR)).expect("a session");
+            let frame = client.frame(protocol::IPV4, &packet_of(address, FAR, bytes)).expect("a session");
             self.access.send(&frame);
         }
         let all = self.clients.len();
@@ -191,18 +197,21 @@ impl Devices {
     }
 }
 
-/// A datagram of 8 bytes.
-fn packet_of(from: Ipv4Addr, to: Ipv4Addr) -> Vec<u8> {
-    let mut packet = vec![0x45, 0, 0, 36, 0, 0, 0, 0, 64, 17, 0, 0];
+/// A datagram in a packet of so many bytes, at least 36, that must not be fragmented.
+fn packet_of(from: Ipv4Addr, to: Ipv4Addr, bytes: usize) -> Vec<u8> {
+    let [h, i] = (bytes as u16).to_be_bytes();
+    let mut packet = vec![0x45, 0, h, i, 0, 0, 0x40, 0, 64, 17, 0, 0];
     packet.extend(from.octets());
     packet.extend(to.octets());
     write_ipv4(&mut packet);
-    packet.extend([0, 7, 0, 7, 0, 16, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8]);
+    let [h, i] = (bytes as u16 - 20).to_be_bytes();
+    packet.extend([0, 7, 0, 7, h, i, 0, 0]);
+    packet.resize(bytes, 1);
     packet
 }
 
 /// The same of IPv6.
-fn packet6_of(from: Ipv6Addr, to: Ipv6Addr) -> Vec<u8> {
+pub(crate) fn packet6_of(from: Ipv6Addr, to: Ipv6Addr) -> Vec<u8> {
     let mut packet = vec![0x60, 0, 0, 0, 0, 16, UDP, 64];
     packet.extend(from.octets());
     packet.extend(to.octets());
@@ -272,7 +281,7 @@ fn a_device_that_radius_knows_dials_in() {
 }
 
 /// A node and a concentrator with both families; `pppoe` is that item.
-fn dual_stack(pppoe: &str) -> String {
+pub(crate) fn dual_stack(pppoe: &str) -> String {
     let text = TEXT.replace("gateway 100.64.0.1/10", "gateway 100.64.0.1/10, gateway 2001:db8:100::1/40");
     let text = text.replace("via 198.18.0.2)", "via 198.18.0.2, ::/0 via 2001:db8:2::2)");
     let text = text.replace(
@@ -393,4 +402,62 @@ fn emulated_devices_with_both_families_get_their_prefixes() {
     let sessions = rig.agree("all are up");
     let prefixes: BTreeSet<_> = sessions.iter().filter_map(|session| session.prefix.as_ref()).collect();
     assert_eq!(prefixes.len(), sessions.len());
+}
+
+/// RFC 4638: packets of 1500 bytes pass in both directions where the wire carries them, and 1492 are agreed on where it does not.
+#[test]
+fn packets_of_1500_bytes_pass_where_the_line_carries_them() {
+    for (mtu, mru) in [(1508, 1500), (1500, 1492)] {
+        let text = TEXT.replace(
+            "limit subscriber 1000",
+            "limit subscriber 1000, pppoe auth chap-md5 ms-chapv2 pap mtu 1508",
+        );
+        let text = text.replace("access1(access,", &format!("access1(access, mtu {mtu},"));
+        let Some(rig) = Rig::with_mtu(&text, mtu) else { return };
+        for number in 1..=METHODS.len() {
+            rig.add_subscriber(&format!(
+                r#"{{"name": "d{number}", "login": "d{number}@isp", "password": "secret", "plan": "basic"}}"#
+            ));
+        }
+        with(&rig, move || {
+            let mut devices = Devices::new();
+            devices.dial();
+            devices.exchange_of(mru.into());
+        });
+        let entries = rig.entries_of_node().expect("the node runs");
+        assert!(entries.iter().all(|entry| entry.mru == Some(mru)), "MTU {mtu}: {entries:?}");
+    }
+}
+
+/// What the API says of a client that is followed, and of one whose password is wrong.
+#[test]
+fn a_client_is_followed_live_and_found_by_its_login() {
+    let text = TEXT.replace("limit subscriber 1000", "limit subscriber 1000, pppoe auth pap");
+    let Some(rig) = Rig::of(&text) else { return };
+    rig.add_subscriber(r#"{"name": "d3", "login": "d3@isp", "password": "secret", "plan": "basic"}"#);
+    let trace = |after: u64, wait_s: u64| {
+        let target = format!("/v1/trace/login/d3%40isp?after={after}&wait_s={wait_s}");
+        rig.get::<Traced>(&target).expect("it runs")
+    };
+    assert!(trace(0, 0).frames.is_empty());
+    with(&rig, || {
+        let mut devices = Devices::new();
+        devices.clients.drain(..2);
+        devices.dial();
+    });
+    let mut texts = Vec::new();
+    let mut after = 0;
+    while !texts.iter().any(|text: &String| text.starts_with("IPCP Configure-Ack")) {
+        let traced = trace(after, 5);
+        assert!(!traced.frames.is_empty(), "{texts:#?}");
+        after = traced.next;
+        texts.extend(traced.frames.into_iter().map(|traced| traced.frame.text));
+    }
+    assert!(texts[0].starts_with("PADI"), "{texts:#?}");
+    assert!(texts.iter().any(|text| text.contains("password ********")), "{texts:#?}");
+    let why = rig.get::<Why>("/v1/why/login/d3%40isp").expect("it runs");
+    assert_eq!((why.subscriber.as_deref(), why.step.as_deref()), (Some("d3"), Some("up")));
+    let hidden: String = b"secret".iter().map(|byte| format!("{byte:02x}")).collect();
+    assert!(why.frames.iter().all(|frame| !frame.bytes.contains(&hidden)));
+    assert!(rig.get::<Why>("/v1/why/login/nobody").is_none(), "it is a problem document");
 }

@@ -28,7 +28,7 @@ use weir_node::{Config, Query, Subscribers, SubscribersQuery};
 use weir_plane::SubscriberEntry;
 use weir_service::http;
 use weir_testkit::kills::{Kills, kill_after};
-use weir_testkit::wires::{Wire, join, keep_quiet, set_up};
+use weir_testkit::wires::{Wire, join, keep_quiet, set_mtu, set_up};
 use weir_testkit::{Folder, PATIENCE, Watch, need_root};
 
 /// Set where this program is the node: the folder.
@@ -76,11 +76,17 @@ impl Rig {
 
     /// With this text of the node.
     pub(crate) fn of(text: &str) -> Option<Rig> {
+        Rig::with_mtu(text, 1500)
+    }
+
+    /// The same with this MTU of all wires.
+    pub(crate) fn with_mtu(text: &str, mtu: u32) -> Option<Rig> {
         need_root!(return None);
         let (devices, bng) = (Namespace::new().unwrap(), Namespace::new().unwrap());
         for (number, (here, there)) in (0..).zip([("a", "b"), ("c", "d")]) {
             let ends = [(&devices, here), (&bng, there)];
             join(ends, Wire { number, queues: 1 });
+            ends.iter().for_each(|end| set_mtu(*end, mtu));
             ends.iter().for_each(|end| keep_quiet(*end));
             ends.iter().for_each(|end| set_up(*end, true));
         }

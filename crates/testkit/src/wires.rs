@@ -45,6 +45,11 @@ pub fn set_up(end: End<'_>, up: bool) {
     with(end, |rtnl, index| rtnl.set_up(index, up).unwrap());
 }
 
+/// Sets the MTU of an interface.
+pub fn set_mtu(end: End<'_>, mtu: u32) {
+    with(end, |rtnl, index| rtnl.set_mtu(index, mtu).unwrap());
+}
+
 /// Has an interface that is still down send nothing by itself: no IPv6, if the kernel knows it, and no ARP.
 pub fn keep_quiet(end: End<'_>) {
     without_ipv6(end);

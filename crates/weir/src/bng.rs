@@ -5,6 +5,7 @@ mod program;
 mod radius;
 mod sessions;
 mod subscribers;
+mod trace;
 mod why;
 
 use std::io::Write;
@@ -34,6 +35,7 @@ pub(crate) fn run(command: &BngCommand, out: &mut impl Write) -> Result<Outcome>
         BngCommand::Session(command) => sessions::run(command, out)?,
         BngCommand::Radius { socket, json } => radius::run(socket, *json, out)?,
         BngCommand::Why(arguments) => why::run(arguments, out)?,
+        BngCommand::Trace(arguments) => trace::run(arguments, out)?,
     }
     Ok(Outcome::Done)
 }

@@ -32,7 +32,7 @@ mod tests;
 pub(crate) use archive::{ArchiveCommand, Push, Serve};
 pub(crate) use bng::{
     BngCommand, BngRun, BngSocket, Listing, NewSubscriber, Said, SessionCommand, SubscriberChange,
-    SubscriberCommand, Why,
+    SubscriberCommand, Trace, Why,
 };
 pub(crate) use bottleneck::Bottleneck;
 pub(crate) use capture::{Capture, Pps};

@@ -134,6 +134,7 @@ impl Bng {
         self.addresses.hold(address, index);
         prefix.into_iter().for_each(|prefix| self.prefixes.hold(prefix, index));
         self.sessions.insert(session.id, index);
+        self.places.insert(&session.lease.device, session.id);
         self.note_account(&session);
         if session.lease.ppp.is_none() {
             self.deadlines.insert((session.lease_end, Deadline::Lease(index)));

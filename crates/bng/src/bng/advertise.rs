@@ -12,7 +12,6 @@ use std::time::Duration;
 
 use super::{Bng, Deadline, Outputs};
 use crate::drops::DropReason;
-use crate::io::Output;
 use crate::limit::Limit;
 use crate::line::Line;
 use crate::mac::Mac;
@@ -165,7 +164,7 @@ impl Bng {
             // Several devices may be behind the line, of which one is the subscriber's: it alone is told.
             None => [&mac.0[..], &own.0, &IPV6, &packet].concat(),
         };
-        out.push(Output::Send { port: line.port, tags: line.tags, frame });
+        self.send_now(&line, mac, frame, out);
     }
 }
 

@@ -76,7 +76,7 @@ struct Call {
 }
 
 /// 64,000 sessions in 64 MB, with what they point to.
-const _: () = assert!(size_of::<Call>() <= 784);
+const _: () = assert!(size_of::<Call>() <= 816);
 
 /// All calls.
 #[derive(Debug)]
@@ -436,10 +436,11 @@ impl Bng {
             && prefix.is_none_or(|prefix| {
                 self.current_prefix(index) == Some(prefix) || self.prefixes.is_free_for(prefix, index)
             });
-        if !may_have {
+        let device = Device { line: call.key.line.clone(), mac: call.mac, relay: None };
+        // Others may have come online since it has logged in.
+        if !may_have || self.check_places(index, &device).is_err() {
             return self.close_call(id, out);
         }
-        let device = Device { line: call.key.line.clone(), mac: call.mac, relay: None };
         let ppp = Some(PppLink {
             id: call.key.id,
             agreed: call.endpoint.agreed(),
@@ -571,7 +572,7 @@ impl Bng {
     }
 
     /// Sends a frame that no count of answers has.
-    fn send_now(&mut self, line: &Line, mac: Mac, frame: Vec<u8>, out: &mut Outputs) {
+    pub(super) fn send_now(&mut self, line: &Line, mac: Mac, frame: Vec<u8>, out: &mut Outputs) {
         let direction = Direction::ToSubscriber;
         self.traces.keep(line, mac, TraceFrame { at: self.now.at, direction, bytes: frame.clone() });
         out.push(Output::Send { port: line.port.clone(), tags: line.tags, frame });

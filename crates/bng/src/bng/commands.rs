@@ -30,6 +30,10 @@ impl Bng {
             Command::PatchSubscriber(name, patch) => self.patch_subscriber(&name, patch, out),
             Command::RemoveSubscriber(name) => self.remove_subscriber(&name, out),
             Command::Disconnect(session) => self.disconnect(session, out),
+            Command::Watch(whom) => {
+                self.traces.watches.renew(self.now.at, whom);
+                Ok(())
+            }
             Command::DisconnectAll => {
                 self.disconnect_all(out);
                 Ok(())
@@ -192,7 +196,11 @@ impl Bng {
         }
         self.calls.configure(config.pppoe.as_ref());
         self.servers_seen.retain(|port, _| config.ports.contains_key(port));
+        let limits = config.session_limits;
         self.config = config;
+        if limits != self.places.limits() {
+            self.count_places();
+        }
         self.account_all(out);
         self.plan_all_sessions();
         let online: Vec<_> = self.sessions.values().copied().collect();

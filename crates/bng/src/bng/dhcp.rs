@@ -203,7 +203,7 @@ impl Bng {
             Status::Active | Status::Walled if is_elsewhere && self.config.moves == Moves::Refuse => {
                 Err(DropReason::SessionElsewhere)
             }
-            Status::Active | Status::Walled => Ok(()),
+            Status::Active | Status::Walled => self.check_places(call.index, &call.device),
         }
     }
 

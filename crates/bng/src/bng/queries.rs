@@ -17,6 +17,7 @@ use crate::session::{Session, SessionId};
 use crate::step::Step;
 use crate::subscriber::{Key, Status, Subscriber};
 use crate::subscribers::{Entry, Index};
+use crate::watch::{Watched, Whom};
 use crate::why::{Outcome, Trace, TraceFrame, Why};
 
 /// Frames of clients by what became of them: `received` is the sum of all others and of those that wait for the disk or for RADIUS, see
@@ -202,9 +203,24 @@ impl Bng {
         }
     }
 
+    /// Why the device that gives this name by PPP has no session; `None`: no device has given it, and no subscriber has it.
+    pub fn why_login(&self, login: &str) -> Option<Why> {
+        if let Some((line, mac, trace)) = self.traces.of_login(login) {
+            return Some(self.why(line, mac, trace));
+        }
+        let key = Key::Login(login.parse().ok()?);
+        self.subscribers.of_key(&key).map(|_| self.why_unheard(&key))
+    }
+
+    /// Frames behind a number of a client that is followed, see [`crate::Command::Watch`].
+    pub fn watched(&self, whom: &Whom, number: u64) -> Vec<Watched> {
+        self.traces.watched(whom, number)
+    }
+
     fn why(&self, line: &Line, mac: Mac, trace: &Trace) -> Why {
-        let keys = [Key::Line(line.clone()), Key::Mac(mac)];
-        let index = keys.iter().find_map(|key| self.subscribers.of_key(key));
+        let login = trace.login.as_deref().and_then(|login| login.parse().ok()).map(Key::Login);
+        let keys = [login, Some(Key::Line(line.clone())), Some(Key::Mac(mac))];
+        let index = keys.iter().flatten().find_map(|key| self.subscribers.of_key(key));
         let online = self.sessions.values().copied().find(|index| self.is_of(*index, line, mac));
         let entry = online.or(index).and_then(|index| self.subscribers.get(index));
         Why {
@@ -215,6 +231,10 @@ impl Bng {
                 .filter(|text| !text.is_empty())
                 .collect::<Vec<_>>()
                 .join(": "),
+            device: Some((line.clone(), mac)),
+            login: trace.login.as_deref().map(String::from),
+            at: Some(trace.at),
+            drops: trace.drops.clone(),
             frames: trace.frames.iter().cloned().collect::<Vec<TraceFrame>>(),
         }
     }
@@ -255,7 +275,8 @@ impl Bng {
             (Some(_), None) => (None, format!("no frame from {key} has come in")),
             (None, None) => (None, format!("no subscriber has {key}, and no frame from it has come in")),
         };
-        Why { subscriber, step, reason, frames: Vec::new() }
+        let (device, login, at) = (None, None, None);
+        Why { subscriber, step, reason, device, login, at, drops: Vec::new(), frames: Vec::new() }
     }
 }
 

@@ -9,6 +9,7 @@ use super::{Bng, Deadline, Outputs, Quarantine, Wait, Waiting};
 use crate::drops::DropReason;
 use crate::io::{AddSession, Event, LinkState, NodeCommand, Output};
 use crate::line::PortName;
+use crate::places::Places;
 use crate::plan::Plan;
 use crate::record::Change;
 use crate::session::{Counters, Device, EndCause, Lease, Session, SessionId};
@@ -38,6 +39,7 @@ impl Bng {
             self.subscribers.get(index).and_then(|entry| entry.online.as_ref()).is_some_and(is_same);
         if !goes_on {
             self.end(index, EndCause::Replaced, out);
+            self.make_place(&lease.device, out);
         }
         let before = self.online_mut(index).and_then(|online| online.session.lease.account.clone());
         lease.account = before.or_else(|| self.begin_account(account));
@@ -79,6 +81,7 @@ impl Bng {
         let Session { id: session, start_s, counters, .. } = online.session;
         online.counted_at = self.now.at;
         self.sessions.insert(session, index);
+        self.places.insert(&lease.device, session);
         let noted = self.subscribers.get(index).and_then(|entry| entry.online.as_ref());
         if let Some(noted) = noted.map(|online| online.session.clone()) {
             self.note_account(&noted);
@@ -216,6 +219,7 @@ impl Bng {
         let is_offered = entry.offer.as_ref().is_some_and(|offer| offer.address == address);
         let is_prefix_offered = entry.offer.as_ref().is_some_and(|offer| offer.prefix == prefix);
         self.sessions.remove(&online.session.id);
+        self.places.remove(&online.session.lease.device, online.session.id);
         self.forget_account(&online.session);
         self.forget_timers(&online.timers, index);
         self.deadlines.remove(&(online.session.lease_end, Deadline::Lease(index)));
@@ -229,6 +233,31 @@ impl Bng {
             self.prefixes.release(prefix, index);
         }
         Some(online)
+    }
+
+    /// Whether the limits of sessions allow a session of a device for a subscriber, in place of the one that it has.
+    pub(super) fn check_places(&self, index: Index, device: &Device) -> Result<(), DropReason> {
+        let entry = self.subscribers.get(index);
+        let own = entry.and_then(|entry| entry.online.as_ref()).map(|online| online.session.id);
+        self.places.check(device, own)
+    }
+
+    /// Sessions end that are in the way of one of this device.
+    fn make_place(&mut self, device: &Device, out: &mut Outputs) {
+        while let Some(index) =
+            self.places.in_the_way(device, None).and_then(|session| self.sessions.get(&session).copied())
+        {
+            self.end(index, EndCause::Replaced, out);
+        }
+    }
+
+    /// Counts all sessions anew, for other limits: those that are too many go on.
+    pub(super) fn count_places(&mut self) {
+        self.places = Places::new(self.config.session_limits);
+        for (session, index) in &self.sessions {
+            let online = self.subscribers.get(*index).and_then(|entry| entry.online.as_ref());
+            online.into_iter().for_each(|online| self.places.insert(&online.session.lease.device, *session));
+        }
     }
 
     /// A port has lost its link, or has it again: its sessions are in grace, or are not any more.

@@ -9,7 +9,7 @@
 //! dns 192.0.2.53 192.0.2.54 2001:db8::53,
 //! portal https://portal.example/, captive https://captive.example/api at 192.0.2.10:8080,
 //! lease 1h renewal 30m rebinding 52m, offer 30s, quarantine 10m, grace 60s, moves refuse,
-//! limit line 100 burst 200, limit subscriber 5 burst 20,
+//! limit line 100 burst 200, limit subscriber 5 burst 20, limit sessions mac 4 line 100 replace vlan 4000 node 64000,
 //! dynamic-authorization 192.0.2.1:3799 client 192.0.2.9 secret-file coa.secret require window 5m,
 //! accounting interim 15m least-interim 10m swapped,
 //! radius one 192.0.2.9:1812 secret-file one.secret realm isp ports 16 require status dead 10s accounting 1813 plan basic,
@@ -41,6 +41,7 @@ use crate::limit::Limit;
 use crate::line::PortName;
 use crate::mac::Mac;
 use crate::name::Name;
+use crate::places::{Over, SessionLimit, SessionLimits};
 use crate::plan::Rates;
 use crate::pool::Pool;
 use crate::subscriber::Subscriber;
@@ -189,10 +190,11 @@ fn read_item(item: &str, read: &mut Item, node: Option<&NodeFacts>) -> Result<()
                 other => return Err(format!("`{other}` is no rule for moves: use replace or refuse")),
             }
         }
-        "limit" => match words.word("`line` or `subscriber`")? {
+        "limit" => match words.word("`line`, `subscriber` or `sessions`")? {
             "line" => config.line_limit = limit(words)?,
             "subscriber" => config.subscriber_limit = limit(words)?,
-            other => return Err(format!("`{other}` has no limit: use line or subscriber")),
+            "sessions" => session_limits(words, &mut config.session_limits)?,
+            other => return Err(format!("`{other}` has no limit: use line, subscriber or sessions")),
         },
         "pppoe" => {
             if config.pppoe.replace(pppoe::read(words)?).is_some() {
@@ -334,6 +336,29 @@ fn time(words: &mut Words<'_>, least_s: u64) -> Result<Duration, String> {
     unit::time(words.word("a time")?, Duration::from_secs(least_s), most)
 }
 
+/// Reads `mac 4 line 100 replace`, with each kind once.
+fn session_limits(words: &mut Words<'_>, limits: &mut SessionLimits) -> Result<(), String> {
+    loop {
+        let place = match words.word("`mac`, `line`, `vlan` or `node`")? {
+            "mac" => &mut limits.mac,
+            "line" => &mut limits.line,
+            "vlan" => &mut limits.vlan,
+            "node" => &mut limits.node,
+            other => {
+                return Err(format!("`{other}` has no limit of sessions: use mac, line, vlan or node"));
+            }
+        };
+        let word = words.word("a number of sessions")?;
+        let most = word.parse().ok().filter(|most| (1..=1_048_576).contains(most));
+        let most = most.ok_or_else(|| format!("`{word}` is no number of sessions: use 1 to 1048576"))?;
+        let over = if words.takes("replace") { Over::Replace } else { Over::Refuse };
+        *place = Some(SessionLimit { most, over });
+        if words.peek().is_none() {
+            return Ok(());
+        }
+    }
+}
+
 /// What a session of a plan may use.
 fn plan_limits(words: &mut Words<'_>) -> Result<Limits, String> {
     let mut limits = Limits::default();
@@ -396,7 +421,7 @@ mod tests {
             plan basic down 20Mbit up 5Mbit, plan gold down 1Gbit up 1Gbit quota 100G idle 1h timeout 1d quota-up 2k quota-down 7,
             at-limit walled, dns 192.0.2.53
             192.0.2.54, lease 1h renewal 20m rebinding 40m, offer 5s, quarantine 1h, moves refuse,
-            limit line 10 burst 20, limit subscriber 3,
+            limit line 10 burst 20, limit subscriber 3, limit sessions mac 4 line 100 replace,
             pppoe name bng1 auth pap ms-chapv2 service gold service basic strict delay 10ms mtu 1508 sessions mac 1 line 9
                 padi mac 2 burst 3 padi line 4,
             radius one 192.0.2.9:1812 secret-file /etc/weir/one.secret realm isp realm isp.example ports 4 require status accounting 1813
@@ -422,6 +447,10 @@ mod tests {
         assert_eq!((found, config.at_limit), (vec![("gold", limits)], AtLimit::Walled));
         assert_eq!((config.ports.len(), config.dns.len(), config.pools[0].size()), (1, 2, 107));
         assert_eq!(config.subscriber_limit, Limit { per_s: 3, burst: 3 });
+        let of = |most, over| Some(SessionLimit { most, over });
+        let limits = (of(4, Over::Refuse), of(100, Over::Replace), None);
+        let SessionLimits { mac, line, vlan, .. } = config.session_limits;
+        assert_eq!((mac, line, vlan), limits);
         let [one, two, three] = &*config.radius else { panic!("{:?}", config.radius) };
         assert_eq!((one.realms.len(), one.ports, one.require), (2, 4, Require::MessageAuthenticator));
         assert_eq!((two.ports, two.has_status, two.plan.clone()), (16, false, None));
@@ -488,6 +517,7 @@ mod tests {
             "radius one tls://192.0.2.9, radius one tls://192.0.2.9:2083 cert x, radius one tls://192.0.2.9:2083 ca x cert x, \
              radius one 192.0.2.9:1812 secret-file x ca x",
             "aaa, aaa local local, aaa remote, aaa radius 0s, brown-out, brown-out age 1s, nas fast, nas port-id {here}, nas unsupported drop",
+            "limit sessions, limit sessions port 1, limit sessions mac 0, limit sessions mac 1 line",
             "moves maybe, limit port 7, limit line 0, offer never, dns here, plan down down 1M up 1M",
         ];
         weir_testkit::golden!(

@@ -17,9 +17,11 @@ use super::automaton::State;
 use super::ipcp::{Addresses, Ipcp};
 use super::ipv6cp::{InterfaceIds, Ipv6cp};
 use super::lcp::{self, Agreed, Lcp};
+use super::mru_test::MruTest;
 use super::negotiation::{Negotiation, Protocol, Step, Timers};
 use super::packet::{Packet, code};
 use super::protocol;
+use crate::pppoe::MAX_PAYLOAD;
 use crate::random::Random;
 
 /// What an end of a session is.
@@ -150,6 +152,8 @@ pub struct Endpoint {
     phase: Phase,
     ipcp: Option<Negotiation<Ipcp>>,
     ipv6cp: Option<Negotiation<Ipv6cp>>,
+    /// Whether the line carries what the MRU says; a client leaves that to the concentrator.
+    mru_test: MruTest,
     /// Why it ends, as far as it is known.
     end: Option<End>,
     random: Random,
@@ -168,6 +172,7 @@ impl Endpoint {
             phase: Phase::Link,
             ipcp: None,
             ipv6cp: None,
+            mru_test: MruTest::Holds,
             end: None,
             random: Random::new(random.bytes()),
         }
@@ -202,9 +207,10 @@ impl Endpoint {
         endpoint
     }
 
-    /// What both sides of the link agreed on.
+    /// What both sides of the link agreed on; the MRU of the peer as far as the line carries it.
     pub fn agreed(&self) -> Agreed {
-        self.lcp.protocol.agreed()
+        let agreed = self.lcp.protocol.agreed();
+        Agreed { peer_mru: self.mru_test.limit(agreed.peer_mru), ..agreed }
     }
 
     /// How far it is.
@@ -244,7 +250,8 @@ impl Endpoint {
         };
         let ipcp = self.ipcp.as_ref().and_then(Negotiation::deadline);
         let ipv6cp = self.ipv6cp.as_ref().and_then(Negotiation::deadline);
-        [self.lcp.deadline(), authentication, ipcp, ipv6cp].into_iter().flatten().min()
+        let mru_test = self.mru_test.deadline();
+        [self.lcp.deadline(), authentication, ipcp, ipv6cp, mru_test].into_iter().flatten().min()
     }
 
     /// The session has an id: negotiation begins.
@@ -277,6 +284,7 @@ impl Endpoint {
         let mut steps = Vec::new();
         self.lcp.timer(now, &mut steps);
         self.link_steps(now, steps, out);
+        self.test_mru(now, out);
         match &mut self.phase {
             Phase::Authenticator(authenticator) => {
                 let mut steps = Vec::new();
@@ -326,6 +334,7 @@ impl Endpoint {
                 if code == code::TERMINATE_REQUEST {
                     self.end.get_or_insert(End::Peer);
                 }
+                self.mru_test.replied(packet);
                 self.lcp.packet(now, packet, &mut steps)
             }
         };
@@ -388,7 +397,20 @@ impl Endpoint {
         }
     }
 
+    /// Sends the echo that is due, if any.
+    fn test_mru(&mut self, now: Duration, out: &mut Outputs) {
+        let Agreed { peer_mru, magic, .. } = self.lcp.protocol.agreed();
+        if let Some(payload) = self.mru_test.due(now, peer_mru, magic) {
+            out.push(Output::Send { protocol: protocol::LCP, payload });
+        }
+    }
+
     fn link_is_up(&mut self, now: Duration, out: &mut Outputs) {
+        if matches!(self.role, Role::Concentrator { .. }) && self.lcp.protocol.agreed().peer_mru > MAX_PAYLOAD
+        {
+            self.mru_test = MruTest::begin(self.lcp.next_id(), now);
+            self.test_mru(now, out);
+        }
         let (timers, random) = (self.timers, &mut self.random);
         match (&self.role, self.lcp.protocol.method(), self.lcp.protocol.peer_method()) {
             (Role::Concentrator { name, .. }, Some(method), _) => {
@@ -411,7 +433,7 @@ impl Endpoint {
     fn link_is_down(&mut self, now: Duration, out: &mut Outputs) {
         self.with_ipcp(now, out, |ipcp, steps| ipcp.lower_down(now, steps));
         self.with_ipv6cp(now, out, |ipv6cp, steps| ipv6cp.lower_down(now, steps));
-        (self.ipcp, self.ipv6cp) = (None, None);
+        (self.ipcp, self.ipv6cp, self.mru_test) = (None, None, MruTest::Holds);
         if !matches!(self.phase, Phase::Terminating | Phase::Ended) {
             self.phase = Phase::Link;
         }

@@ -13,6 +13,7 @@ pub mod endpoint;
 pub mod ipcp;
 pub mod ipv6cp;
 pub mod lcp;
+mod mru_test;
 pub mod negotiation;
 pub mod packet;
 

@@ -17,6 +17,7 @@ mod radius;
 mod sessions;
 mod status;
 mod subscribers;
+mod why;
 
 use std::os::unix::net::UnixListener;
 
@@ -57,8 +58,12 @@ fn router(asker: Asker) -> Router {
     Router::new()
         .route("/v1/status", get(status::status))
         .route("/v1/pools", get(status::pools))
-        .route("/v1/why/mac/{mac}", get(status::why_mac))
-        .route("/v1/why/line/{line}", get(status::why_line))
+        .route("/v1/why/mac/{mac}", get(why::why_mac))
+        .route("/v1/why/line/{line}", get(why::why_line))
+        .route("/v1/why/login/{login}", get(why::why_login))
+        .route("/v1/trace/mac/{mac}", get(why::trace_mac))
+        .route("/v1/trace/line/{line}", get(why::trace_line))
+        .route("/v1/trace/login/{login}", get(why::trace_login))
         .route("/v1/subscribers", get(subscribers::list).post(subscribers::add))
         .route(
             "/v1/subscribers/{name}",
@@ -83,7 +88,7 @@ fn router(asker: Asker) -> Router {
 /// # Errors
 /// There is no thread, or no descriptor left.
 pub(crate) fn start(listener: UnixListener, asker: Asker) -> Result<()> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
     listener.set_nonblocking(true)?;
     let listener = {
         let _context = runtime.enter();

@@ -1,11 +1,8 @@
-//! How the program is, its pools, and why a device has no session.
-
-use std::fmt::Write;
+//! How the program is, and its pools.
 
 use axum::Json;
-use axum::extract::{Path, State};
-use weir_bng::api::{Frame, Frames, Pool, Pools, Why};
-use weir_bng::{Direction, Line, Mac, TraceFrame, api};
+use axum::extract::State;
+use weir_bng::api::{self, Frames, Pool, Pools};
 
 use super::problem::Problem;
 use crate::asks::{Asker, View};
@@ -52,47 +49,4 @@ pub(super) async fn pools(State(asker): State<Asker>) -> Result<Json<Pools>, Pro
         Pools { pools: pools.chain(prefixes).collect() }
     };
     Ok(Json(asker.look(look).await?))
-}
-
-/// Why a device has no session.
-pub(super) async fn why_mac(
-    State(asker): State<Asker>,
-    Path(text): Path<String>,
-) -> Result<Json<Why>, Problem> {
-    let mac: Mac = text.parse().map_err(Problem::wrong)?;
-    Ok(Json(asker.look(move |view| why(view, view.bng.why_mac(mac))).await?))
-}
-
-/// Why the device of a line that was heard last has no session.
-pub(super) async fn why_line(
-    State(asker): State<Asker>,
-    Path(text): Path<String>,
-) -> Result<Json<Why>, Problem> {
-    let line: Line = text.parse().map_err(Problem::wrong)?;
-    Ok(Json(asker.look(move |view| why(view, view.bng.why_line(&line))).await?))
-}
-
-fn why(view: &View<'_>, why: weir_bng::Why) -> Why {
-    let frame = |frame: TraceFrame| {
-        let ago = view.now.at.saturating_sub(frame.at);
-        Frame {
-            at_ns: (view.wall.saturating_sub(ago)).as_nanos() as u64,
-            from_subscriber: frame.direction == Direction::FromSubscriber,
-            bytes: hex(&frame.bytes),
-        }
-    };
-    Why {
-        subscriber: why.subscriber.map(|name| name.to_string()),
-        step: why.step.map(|step| step.to_string()),
-        reason: why.reason,
-        frames: why.frames.into_iter().map(frame).collect(),
-    }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        // A String takes all.
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }

@@ -1,5 +1,6 @@
 //! The client of the REST API.
 
+use std::fmt;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
@@ -9,6 +10,21 @@ use weir_bng::api::Problem;
 use weir_service::http;
 
 use crate::cli::BngSocket;
+
+/// Status of HTTP.
+const NOT_FOUND: u16 = 404;
+
+/// There is no resource of this name.
+#[derive(Debug)]
+struct NotFound(String);
+
+impl fmt::Display for NotFound {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for NotFound {}
 
 /// A client; each request has a connection of its own.
 pub(super) struct Client {
@@ -23,6 +39,15 @@ impl Client {
     /// Reads a resource.
     pub(super) fn get<T: DeserializeOwned>(&self, target: &str) -> Result<T> {
         self.request("GET", target, Vec::new())
+    }
+
+    /// Reads a resource; `None`: there is none of this name.
+    pub(super) fn find<T: DeserializeOwned>(&self, target: &str) -> Result<Option<T>> {
+        match self.answer("GET", target, Vec::new()) {
+            Ok(body) => Ok(Some(self.read(&body)?)),
+            Err(error) if error.is::<NotFound>() => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     /// Sends a document, and reads the answer.
@@ -42,7 +67,11 @@ impl Client {
 
     fn request<T: DeserializeOwned>(&self, method: &str, target: &str, body: Vec<u8>) -> Result<T> {
         let body = self.answer(method, target, body)?;
-        serde_json::from_slice(&body).with_context(|| {
+        self.read(&body)
+    }
+
+    fn read<T: DeserializeOwned>(&self, body: &[u8]) -> Result<T> {
+        serde_json::from_slice(body).with_context(|| {
             format!("the program at {} is of another version: use that of this one", self.socket.display())
         })
     }
@@ -54,6 +83,7 @@ impl Client {
             return Ok(answer.body);
         }
         match serde_json::from_slice::<Problem>(&answer.body) {
+            Ok(problem) if answer.status == NOT_FOUND => Err(NotFound(problem.detail).into()),
             Ok(problem) => bail!("{}", problem.detail),
             Err(_) => {
                 bail!("the program at {} answered with status {}", self.socket.display(), answer.status)

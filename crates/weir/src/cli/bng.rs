@@ -46,6 +46,8 @@ pub(crate) enum BngCommand {
     },
     /// Say why a device has no session, and write its last frames to a file
     Why(Why),
+    /// Follow a device: one line for each frame that it sends or gets, until Ctrl-C
+    Trace(Trace),
 }
 
 /// `weir bng run`.
@@ -283,17 +285,46 @@ pub(crate) struct Listing {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
+  weir bng why anna@isp
   weir bng why 02:00:00:00:00:02
-  weir bng why access2:100.7 --write line.pcapng")]
+  weir bng why access2:100.7 --pcap line.pcapng
+
+Passwords and responses of CHAP are overwritten in the frames.")]
 pub(crate) struct Why {
-    /// The MAC address of the device, or its line: access1, access1:7, access1:100.7
+    /// The login or the MAC address of the device, or its line: access1, access1:7, access1:100.7
     pub(crate) device: String,
-    /// File of its last frames [default: why.pcapng, none with --json]
-    #[arg(long, value_name = "FILE")]
-    pub(crate) write: Option<PathBuf>,
+    /// File of its last frames, pcapng [default: why.pcapng, none with --json]
+    #[arg(long, value_name = "FILE", alias = "write")]
+    pub(crate) pcap: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) socket: BngSocket,
     /// Write one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `weir bng trace`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  weir bng trace anna@isp
+  weir bng trace 02:00:00:00:00:02 --pcap anna.pcapng
+  weir bng trace access2:100.7 --count 20 --json
+
+The frames are those of discovery, PPP, DHCP and router discovery: packets of a session that is up stay in the node. Passwords and
+responses of CHAP are overwritten. A login is known from the frame on in which the device gives it; the frames before follow then.")]
+pub(crate) struct Trace {
+    /// The login or the MAC address of the device, or its line: access1, access1:7, access1:100.7
+    pub(crate) device: String,
+    /// End after so many frames
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) count: Option<u64>,
+    /// Write the frames to this file, too, pcapng
+    #[arg(long, value_name = "FILE")]
+    pub(crate) pcap: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) socket: BngSocket,
+    /// Write one JSON object for each frame
     #[arg(long)]
     pub(crate) json: bool,
 }

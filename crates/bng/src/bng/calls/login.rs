@@ -58,6 +58,9 @@ impl From<DropReason> for Refusal {
 impl Bng {
     /// A client says who it is: the sources of AAA are asked in their order.
     pub(super) fn log_in(&mut self, id: CallId, attempt: &Attempt, out: &mut Outputs) {
+        if let Some(call) = self.calls.calls.get(&id) {
+            self.traces.dials(&call.key.line, call.mac, &attempt.name);
+        }
         let order = self.config.aaa.order.clone();
         for source in order {
             match source {
@@ -148,6 +151,8 @@ impl Bng {
         if is_elsewhere && self.config.moves == Moves::Refuse {
             return Err(DropReason::SessionElsewhere);
         }
+        let device = Device { line: call.key.line.clone(), mac: call.mac, relay: None };
+        self.check_places(index, &device)?;
         let address = match (wishes.address, self.current_address(index)) {
             (Some(wish), current) if current == Some(wish) || self.addresses.is_free_for(wish, index) => wish,
             (Some(_), _) => return Err(DropReason::FixedAddressInUse),
