@@ -584,8 +584,10 @@ fn a_login_does_not_wait_for_messages_that_waited_for_long() {
     for session in 1..=3000_u64 {
         let (a, b) = (session >> 8, session & 0xff);
         let record = format!(
-            "1 {session} unaccounted {session} s{session} access1 02:00:00:00:{a:02x}:{b:02x} 198.18.{a}.{b} ipoe acct {session:016x} \
-             waits start 7 end 9 lost counted 1 2 3 4"
+            "1 {} unaccounted {session} s{session} access1 02:00:00:00:{a:02x}:{b:02x} 198.18.{a}.{b} ipoe acct {session:016x} \
+             waits start 7 end 9 lost counted 1 2 3 4",
+            // Behind the subscribers.
+            session + 100
         );
         world.disk.push(record.parse().expect("a record"));
     }

@@ -361,14 +361,15 @@ fn the_node_forwards_while_the_program_is_stopped() {
     let Some(mut rig) = Rig::new() else { return };
     let load = Load { from_subscriber_fps: 20.0, to_subscriber_fps: 20.0, frame_bytes: SHORTEST_FRAME };
     let emulated = rig.emulate(Options { hold: None, load: Some(load), ..options() });
-    rig.until("all are up", |rig| rig.sessions().is_some_and(|all| all.len() == DEVICES as usize));
-    signal(&rig.bngd, Signal::STOP);
     let frames = |rig: &Rig| -> u64 {
         let mut client = Client::connect(&rig.folder.join("node.sock")).expect("the node runs");
         let query = SubscribersQuery { after: None, most: Some(10_000) };
         let page: Subscribers = client.query(Query::Subscribers(query)).expect("it answers");
         page.subscribers.iter().map(|one| one.from_frames).sum()
     };
+    // Numbered traffic begins when the last device has its address and its first packet has passed.
+    rig.until("all are up", |rig| frames(rig) > 1000);
+    signal(&rig.bngd, Signal::STOP);
     let stopped = frames(&rig);
     rig.until("frames while it is stopped", |rig| frames(rig) > stopped + 1000);
     signal(&rig.bngd, Signal::CONT);

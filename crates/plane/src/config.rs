@@ -2,7 +2,6 @@
 
 mod align;
 mod number;
-mod profile;
 
 use std::net::IpAddr;
 use std::sync::Arc;

@@ -27,6 +27,7 @@
 //!   sessions that a node shows
 //! - `icmp.rs`, `quote.rs`, `query.rs`, `report.rs`, `reset.rs`: ICMP messages and TCP resets
 //! - `shape/`: rates of subscribers and groups: frames that wait, and which goes on next
+//! - `profile.rs`: NAT profiles of subscribers
 //! - `access/`: subscribers, by line and by address, and their sessions; `tags.rs`: VLAN tags of frames and of ports
 //! - `update.rs`: changes a running plane to another text; the stages' parts are `filter/ruleset.rs` and `nat/table/apply.rs`
 //! - `recover.rs`: continues after a panic; `faults.rs` plants panics for tests
@@ -64,6 +65,7 @@ mod plane;
 mod police;
 mod port;
 mod prefix;
+mod profile;
 mod punt;
 mod punter;
 mod query;

@@ -15,9 +15,10 @@
 //! | `local-routing N` | what routing protocols tell it, from the link of a port, and from elsewhere | 40000 |
 //! | `local-icmp N` | all other ICMP for it | 1000 |
 //! | `local N` | all else for it | 40000 |
-//! | `punt-ppp-control N` | PPP of PPPoE sessions for the control program, frames per second | 4000 |
+//! | `punt-ppp-control N` | PPP of PPPoE sessions for the control program, frames per second | 60000 |
+//! | `punt-pppoe-discovery N` | PPPoE discovery for it | 12000 |
 //! | `punt-dhcp4 N` | DHCP for it | 20000 |
-//! | `punt-nd N`, `punt-arp N`, `punt-dhcp6 N`, `punt-pppoe-discovery N`, `punt-unknown-source N` | the other reasons to punt, see `punter.rs`, likewise | 1000 |
+//! | `punt-nd N`, `punt-arp N`, `punt-dhcp6 N`, `punt-unknown-source N` | the other reasons to punt, see `punter.rs`, likewise | 1000 |
 //!
 //! For one host there is a quarter of each rate, of errors a twentieth; of punts there is a half for one line, too. Of what is not a rate: where there are more, the oldest of the host that has most gives way (with IPv6: of the /64, see `table/shares.rs`).
 //! Threads share each limit. What a NAT or a filter limits beside stands in their arguments.
@@ -61,7 +62,10 @@ impl Default for Limits {
             local_icmp: 1000,
             local: 40_000,
             punts: PuntReason::ALL.map(|reason| match reason {
-                PuntReason::PppControl => 4000,
+                // Eight for each subscriber that comes online by PPPoE, and echoes.
+                PuntReason::PppControl => 60_000,
+                // PADI, PADR and PADT.
+                PuntReason::PppoeDiscovery => 12_000,
                 // Two for each subscriber that comes online.
                 PuntReason::Dhcp4 => 20_000,
                 _ => 1000,

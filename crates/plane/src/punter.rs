@@ -2,13 +2,13 @@
 //!
 //! | reason | frames | limit per second |
 //! |---|---|---|
-//! | `ppp_control` | PPPoE sessions (EtherType 0x8864), but for IPv4 and IPv6 in them: LCP, PAP, CHAP, IPCP, IPV6CP | `punt-ppp-control` 4000 |
+//! | `ppp_control` | PPPoE sessions (EtherType 0x8864), but for IPv4 and IPv6 in them: LCP, PAP, CHAP, IPCP, IPV6CP | `punt-ppp-control` 60000 |
 //! | `nd` | router and neighbour discovery, redirects (RFC 4861) | `punt-nd` 1000 |
 //! | `arp` | ARP | `punt-arp` 1000 |
 //! | `dhcp4` | UDP to port 67, sent to a group, to 255.255.255.255 or to an address of the node | `punt-dhcp4` 20000 |
 //! | | at access ports also UDP from port 67 to 68: a server among the subscribers | |
 //! | `dhcp6` | UDP to port 547, sent to a group or to an address of the node | `punt-dhcp6` 1000 |
-//! | `pppoe_discovery` | PPPoE discovery (EtherType 0x8863) | `punt-pppoe-discovery` 1000 |
+//! | `pppoe_discovery` | PPPoE discovery (EtherType 0x8863) | `punt-pppoe-discovery` 12000 |
 //! | `unknown_source` | packets of a source that no subscriber has | `punt-unknown-source` 1000 |
 //!
 //! Of each rate the frames of one line (port and VLAN tags) get at most a half, and those of one sender (Ethernet address of a

@@ -201,6 +201,7 @@ fn what_no_session_has_goes_no_further() {
         assert_eq!(verdict, dropped(DropReason::SubscriberSource), "{source}");
     }
     assert_eq!((node.state(1).foreign_sources, node.state(1).from_frames), (4, 0));
+    assert_eq!(node.state(1).last_foreign_source, Some([100, 66, 0, 1].into()));
     node.plane.set_control(false);
     assert_eq!(node.from(EVE, line).0, dropped(DropReason::NoControl));
     node.plane.set_control(true);

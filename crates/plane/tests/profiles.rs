@@ -127,6 +127,33 @@ fn a_profile_is_that_of_its_subscriber_alone() {
     assert_eq!((node.public(2, ben), node.public(3, carl)), (bens, carls));
 }
 
+/// Both have the same access port. The packet passes the NAT, so that it comes from a public address.
+#[test]
+fn a_packet_to_the_public_address_of_another_subscriber_comes_to_it() {
+    let mut node = Node::new();
+    node.command(&[add(1, "100.64.0.1", one_to_one(77)), add(2, "100.64.0.2", NatProfile::Block)])
+        .expect("both");
+    let line = "udp 100.64.0.2:4000 > 192.0.2.77:2000";
+    let (verdict, bytes) = node.frame(LAN, [mac(2), MACS[0]], line);
+    assert_eq!(
+        (verdict, &bytes[..6], &bytes[30..34]),
+        (Verdict::Out(LAN), &mac(1)[..], &[100, 64, 0, 1][..])
+    );
+    let (public, port) = (bytes[26..30].to_vec(), u16::from_be_bytes([bytes[34], bytes[35]]));
+    assert!(public[..3] == [192, 0, 2] && public[3] < 4, "{public:?}");
+    let line = format!("udp 100.64.0.1:2000 > 192.0.2.{}:{port}", public[3]);
+    let (verdict, bytes) = node.frame(LAN, [mac(1), MACS[0]], &line);
+    let ends = [&bytes[26..30], &bytes[30..34]];
+    assert_eq!((verdict, &bytes[..6]), (Verdict::Out(LAN), &mac(2)[..]), "{line}");
+    assert_eq!(ends, [[192, 0, 2, 77], [100, 64, 0, 2]]);
+    let traffic = |session| {
+        let (all, _) = node.plane.subscribers(0, &["lan".to_string(), "wan".to_string()]);
+        let one = all.into_iter().find(|one| one.entry.session == session).expect("a session");
+        (one.from_frames, one.to_frames)
+    };
+    assert_eq!((traffic(1), traffic(2)), ((1, 1), (1, 1)));
+}
+
 #[test]
 fn a_profile_that_the_nat_does_not_have_is_refused() {
     let mut node = Node::new();

@@ -354,6 +354,78 @@ fn subscribers_of_a_group_share_its_rate() {
 }
 
 #[test]
+fn hosts_of_a_subscriber_share_its_rate() {
+    let share = |access: &str| {
+        let mut node = Node::new(access);
+        node.command(add(1, None, Some(8 * MBIT)));
+        for n in 0..80 {
+            let port = 4000 + n % 8;
+            node.to(&format!("udp 198.51.100.9:53 > 100.64.0.1:{port} len 950"));
+            node.to("udp 198.51.100.9:53 > 100.65.1.7:4000 len 950");
+        }
+        let left = node.until(60_000);
+        let of_host = left.iter().filter(|(_, _, bytes)| bytes[38..42] == [100, 65, 1, 7]).count();
+        (of_host, left.len())
+    };
+    let (of_host, all) = share("");
+    assert!(all >= 50 && of_host * 7 < all, "{of_host} of {all}: one of nine flows");
+    let (of_host, all) = share(", hosts fair");
+    assert!(all >= 50 && (all / 2).abs_diff(of_host) <= 4, "{of_host} of {all}: one of two hosts");
+}
+
+/// Frames and bytes, as subscribers, their group, the port and the wire count them.
+#[test]
+fn counters_of_subscribers_group_port_and_wire_agree() {
+    let mut node = Node::new(", group north vlan 100-149 rate 8Mbit, hosts fair");
+    for of in 1..=3 {
+        node.command(add(of, Some(4 * MBIT), Some(4 * MBIT)));
+    }
+    let Command::Subscriber(SubscriberCommand::Add(entry)) = add(4, None, Some(MBIT)) else { unreachable!() };
+    node.command(Command::Subscriber(SubscriberCommand::Add(SubscriberEntry {
+        pppoe_session: Some(9),
+        ..entry
+    })));
+    let (mut down, mut up) = (Vec::new(), [0; 2]);
+    for n in 0..400_u32 {
+        let (of, len) = (1 + n * 7 % 4, 60 + n * 37 % 1300);
+        let line = format!("udp 198.51.100.9:{n} > 100.64.0.{of}:4000 len {len}");
+        down.extend(node.to(&line));
+        let back = packet(&format!("udp 100.64.0.{of}:4000 > 198.51.100.9:{n} len {len}")).expect("a packet");
+        let session = match of {
+            4 => [&[0x88, 0x64, 0x11, 0, 0, 9][..], &(back.len() as u16 + 2).to_be_bytes(), &[0, 0x21]]
+                .concat(),
+            _ => vec![8, 0],
+        };
+        let frame = [&MACS[0][..], &mac(of as u8), &tags(of as u8), &session, &back].concat();
+        let before = (1..=4).map(|of| node.state(of).from_frames).sum::<u64>();
+        down.extend(node.bytes(0, &frame));
+        let after = (1..=4).map(|of| node.state(of).from_frames).sum::<u64>();
+        if after > before {
+            up = [up[0] + 1, up[1] + frame.len() as u64];
+        }
+        down.extend(node.until(node.now_us + 1000));
+    }
+    down.extend(node.until(node.now_us + 5_000_000));
+    let down: Vec<_> = down.into_iter().filter(|(_, port, _)| *port == 0).collect();
+    let wire = [down.len() as u64, down.iter().map(|(_, _, bytes)| bytes.len() as u64).sum()];
+    let states: Vec<SubscriberState> = (1..=4).map(|of| node.state(of)).collect();
+    let sum = |of: fn(&SubscriberState) -> [u64; 2]| {
+        states.iter().map(of).fold([0; 2], |[a, b], [c, d]| [a + c, b + d])
+    };
+    let port = node.plane.groups(&["lan".to_string(), "wan".to_string()]);
+    let port = port.iter().find(|one| one.group.is_none()).expect("the port");
+    for (what, shaped) in [("group", &node.group("north")), ("port", port)] {
+        assert_eq!(<[u64; 2]>::from(shaped.to_sent), wire, "to {what}");
+        assert_eq!(<[u64; 2]>::from(shaped.from_sent), up, "from {what}");
+        assert_eq!(shaped.to_queue.backlog_frames + shaped.from_queue.backlog_frames, 0);
+    }
+    assert_eq!(sum(|state| [state.to_frames, state.to_bytes]), wire);
+    assert_eq!(sum(|state| [state.from_frames, state.from_bytes]), up);
+    let lost: u64 = states.iter().map(|state| state.to_queue.dropped).sum();
+    assert!(wire[0] > 300 && wire[0] + lost == 400, "{wire:?}, {lost}");
+}
+
+#[test]
 fn another_text_has_other_rates_and_loses_no_frame() {
     for (before, after) in [
         (", group olt vlan 101 rate 400kbit", ", group olt vlan 101 rate 80Mbit"),

@@ -516,8 +516,8 @@ mod tests {
             "plan a down 1Mbit up 1Mbit quota 0, plan b down 1Mbit up 1Mbit quota 7x idle 1h, plan c down 1Mbit up 1Mbit timeout, at-limit maybe",
             "radius one tls://192.0.2.9, radius one tls://192.0.2.9:2083 cert x, radius one tls://192.0.2.9:2083 ca x cert x, \
              radius one 192.0.2.9:1812 secret-file x ca x",
-            "aaa, aaa local local, aaa remote, aaa radius 0s, brown-out, brown-out age 1s, nas fast, nas port-id {here}, nas unsupported drop",
             "limit sessions, limit sessions port 1, limit sessions mac 0, limit sessions mac 1 line",
+            "aaa, aaa local local, aaa remote, aaa radius 0s, brown-out, brown-out age 1s, nas fast, nas port-id {here}, nas unsupported drop",
             "moves maybe, limit port 7, limit line 0, offer never, dns here, plan down down 1M up 1M",
         ];
         weir_testkit::golden!(

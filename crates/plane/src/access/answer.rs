@@ -1,5 +1,6 @@
 //! What programs are told of subscribers.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use schemars::JsonSchema;
@@ -31,6 +32,9 @@ pub struct SubscriberState {
     pub to_bytes: u64,
     /// Frames from the subscriber with a source address that is not its own.
     pub foreign_sources: u64,
+    /// The source address of the last one of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_foreign_source: Option<IpAddr>,
     /// Frames from the subscriber beyond its rate.
     pub from_over_rate: u64,
     /// Frames to the subscriber beyond its rate.
@@ -129,6 +133,7 @@ impl Subscribers {
                 to_frames,
                 to_bytes,
                 foreign_sources,
+                last_foreign_source: known.last_foreign,
                 from_over_rate,
                 to_over_rate,
                 blocked,

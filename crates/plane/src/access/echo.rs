@@ -88,7 +88,7 @@ impl Default for Echoes {
     fn default() -> Echoes {
         Echoes {
             sessions: Vec::new(),
-            slots: vec![Vec::new(); SLOTS],
+            slots: Vec::new(),
             filled: [0; SLOTS / WORD],
             fresh: Vec::new(),
             at: 0,
@@ -127,6 +127,8 @@ impl Echoes {
         // Its place in the wheel does not count any more.
         *asked = Asked { times, heard: asked.heard, id: asked.id, ..Asked::default() };
         if times.interval_s > 0 {
+            // A node without PPPoE has no wheel.
+            self.slots.resize(SLOTS, Vec::new());
             self.fresh.push(index);
         }
     }
@@ -245,6 +247,7 @@ impl Echoes {
     /// Memory, in bytes.
     pub(super) fn bytes(&self) -> usize {
         self.sessions.len() * size_of::<Asked>()
+            + self.slots.len() * size_of::<Vec<u32>>()
             + self.slots.iter().map(Vec::capacity).sum::<usize>() * size_of::<u32>()
     }
 }

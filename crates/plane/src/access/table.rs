@@ -112,6 +112,8 @@ struct Details {
     /// What was counted from it and to it, but for the best effort of IPv4: that is the rest of all. `None`: it had no other frames.
     counts: Option<Box<[KindCounts; 2]>>,
     dropped: Dropped,
+    /// The last foreign source of its frames: a sample.
+    last_foreign: Option<IpAddr>,
 }
 
 /// Frames of a subscriber that were dropped.
@@ -149,6 +151,7 @@ pub(super) struct Shown<'a> {
     pub(super) traffic: [Traffic; 2],
     pub(super) counts: [KindCounts; 2],
     pub(super) dropped: Dropped,
+    pub(super) last_foreign: Option<IpAddr>,
 }
 
 /// Why a frame from a subscriber, or to one, goes no further.
@@ -433,7 +436,9 @@ impl Subscribers {
         let is_first =
             frame.kind() == Kind::V4 && frame.addresses4().0 == side.address4 && side.address4 != 0;
         if !is_first && !tables.details[index].has_source(frame) {
-            tables.details[index].dropped.foreign += 1;
+            let details = &mut tables.details[index];
+            details.dropped.foreign += 1;
+            details.last_foreign = source(frame);
             return Err(Denied::ForeignSource);
         }
         if state == AccessState::Walled
@@ -673,6 +678,7 @@ impl Subscribers {
             is_routed: details.is_routed,
             traffic: [from.traffic, to.traffic],
             dropped: details.dropped,
+            last_foreign: details.last_foreign,
         })
     }
 
@@ -695,16 +701,21 @@ impl Details {
     /// Whether the source of a packet is one of its addresses.
     #[cold]
     fn has_source(&self, frame: &Frame<'_>) -> bool {
-        let source = match frame.kind() {
-            Kind::V4 => IpAddr::from(frame.addresses4().0.to_be_bytes()),
-            Kind::V6 => IpAddr::from(frame.addresses6().0.to_be_bytes()),
-            _ => return false,
-        };
+        let Some(source) = source(frame) else { return false };
         // Its address on the link goes no further than to the node.
         if is_link_local(source) {
             return true;
         }
         self.prefixes.iter().any(|prefix| prefix.contains(source))
+    }
+}
+
+/// The source of a packet.
+fn source(frame: &Frame<'_>) -> Option<IpAddr> {
+    match frame.kind() {
+        Kind::V4 => Some(IpAddr::from(frame.addresses4().0.to_be_bytes())),
+        Kind::V6 => Some(IpAddr::from(frame.addresses6().0.to_be_bytes())),
+        Kind::Arp | Kind::Other => None,
     }
 }
 

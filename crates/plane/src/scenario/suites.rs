@@ -28,6 +28,7 @@ const FILES: &[(&str, &str)] = &[
     ("lines.txt", include_str!("../../../../tests/lines.txt")),
     ("subscribers.txt", include_str!("../../../../tests/subscribers.txt")),
     ("subscribers-pppoe.txt", include_str!("../../../../tests/subscribers-pppoe.txt")),
+    ("tr101.txt", include_str!("../../../../tests/tr101.txt")),
     ("walled.txt", include_str!("../../../../tests/walled.txt")),
 ];
 

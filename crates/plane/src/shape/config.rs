@@ -7,6 +7,7 @@
 //! A group is a range of VLANs at one access port; a subscriber belongs to the group that has its line, of two the one that is within
 //! the other. `rate` is for both directions, `to` and `from` are for one: `group north vlan 100 to 1Gbit from 200Mbit`.
 
+use super::hosts::HostShares;
 use crate::frame::{Line, PortId};
 use crate::port::{Port, port_named};
 use crate::tags::Tags;
@@ -27,6 +28,7 @@ pub(crate) struct ShapeConfig {
     /// Rates of subscribers are policed: excess frames are dropped and none waits.
     pub(crate) is_policed: bool,
     pub(super) strict_percent: u8,
+    pub(super) hosts: HostShares,
     /// Bytes of each frame on the line beside those that it has in the node.
     pub(super) overhead: u8,
     /// The same of PPPoE sessions, if it is another one.
@@ -42,6 +44,7 @@ impl Default for ShapeConfig {
         ShapeConfig {
             is_policed: false,
             strict_percent: STRICT_PERCENT,
+            hosts: HostShares::Ignored,
             overhead: 0,
             overhead_pppoe: None,
             ports,
@@ -113,6 +116,14 @@ impl ShapeConfig {
                 Ok(())
             }
             ["strict", percent] => self.read_strict(percent),
+            ["hosts", "fair"] => {
+                self.hosts = HostShares::Fair;
+                Ok(())
+            }
+            ["hosts", ..] => Err(
+                "hosts of a subscriber share its rate by flows, or each gets the same: write `hosts fair`"
+                    .into(),
+            ),
             ["overhead", bytes] => read_overhead(bytes).map(|read| self.overhead = read),
             ["overhead", "pppoe", bytes] => read_overhead(bytes).map(|read| self.overhead_pppoe = Some(read)),
             ["port", name, rest @ ..] => self.read_port(name, rest, ports),
@@ -226,7 +237,7 @@ impl ShapeConfig {
             && ports(self) == ports(other)
             && self.groups.iter().map(level).eq(other.groups.iter().map(level))
             && (self.overhead, self.overhead_pppoe) == (other.overhead, other.overhead_pppoe)
-            && self.strict_percent == other.strict_percent
+            && (self.strict_percent, self.hosts) == (other.strict_percent, other.hosts)
     }
 
     /// Bytes of each frame on this line beside those that it has in the node.

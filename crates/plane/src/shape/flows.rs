@@ -51,10 +51,20 @@ pub(super) struct Flow {
     /// Where its subscriber has it.
     pub(super) place: u8,
     pub(super) listed: Listed,
+    /// The number of its host, where these share.
+    host: [u8; 3],
     pub(super) law: Cobalt,
 }
 
 const _: () = assert!(size_of::<Flow>() == 64);
+
+impl Flow {
+    /// The number of its host, where these share.
+    pub(super) fn host(&self) -> u32 {
+        let [a, b, c] = self.host;
+        u32::from_le_bytes([a, b, c, 0])
+    }
+}
 
 /// All packets and flows.
 #[derive(Debug)]
@@ -92,7 +102,7 @@ impl Flows {
     /// Prefetches a flow.
     #[inline]
     pub(super) fn touch(&self, at: u32) {
-        prefetch(&self.flows[at as usize]);
+        self.flows.get(at as usize).into_iter().for_each(prefetch);
     }
 
     /// Prefetches the packet of a flow that leaves next.
@@ -117,8 +127,9 @@ impl Flows {
     }
 
     /// A flow without packets.
-    pub(super) fn open(&mut self, hash: u32, class: u8, place: u8) -> u32 {
+    pub(super) fn open(&mut self, hash: u32, class: u8, place: u8, host: u32) -> u32 {
         self.used += 1;
+        let [a, b, c, _] = host.to_le_bytes();
         let flow = Flow {
             next: NONE,
             head: NONE,
@@ -130,6 +141,7 @@ impl Flows {
             class,
             place,
             listed: Listed::No,
+            host: [a, b, c],
             law: Cobalt::default(),
         };
         if self.free_flow == NONE {

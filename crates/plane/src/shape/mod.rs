@@ -1,13 +1,13 @@
 //! The shaper of subscribers: rates by levels, fair queues within each subscriber.
 //!
 //! ```text
-//! port > group (> group) > subscriber > class (strict, and 3 by weight) > flow (COBALT)
+//! port > group (> group) > subscriber > class (strict, and 3 by weight) (> host) > flow (COBALT)
 //! ```
 //! The scheduler is pure: packets are numbers of the owner with a size, a flow, a class and an ECN field; time is an argument.
 //!
 //! - `scheduler.rs`: the levels, and which subscriber is served next
 //! - `subscriber.rs`: a subscriber that has packets: its classes and flows, and which packet leaves
-//! - `flows.rs`: the slabs of packets and flows; `gate.rs`: rates; `wheel.rs`: timers; `ring.rs`: lists
+//! - `flows.rs`: the slabs of packets and flows; `hosts.rs`: hosts that share; `gate.rs`: rates; `wheel.rs`: timers; `ring.rs`: lists
 //! - `touch.rs`: prefetches of what the next packets need
 //! - `stage.rs`: the shapers of a node, whose packets are frames; `config.rs`: their text; `answer.rs`: what is shown of them
 
@@ -15,6 +15,7 @@ mod answer;
 mod config;
 mod flows;
 mod gate;
+mod hosts;
 mod ring;
 mod scheduler;
 mod stage;

@@ -21,8 +21,9 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 
-use super::flows::Flows;
+use super::flows::{Flow, Flows};
 use super::gate::{Gate, MOST_BYTES};
+use super::hosts::{HostShares, Hosts};
 use super::ring::{Links, Ring};
 use super::subscriber::{CLASSES, STEPS, Slot, Totals, step};
 use super::wheel::{NONE, SLOT_NS, Wheel};
@@ -59,6 +60,8 @@ pub(crate) struct Limits {
     pub(crate) each_ns: u64,
     /// Weights of the classes beside the strict one, and of the strict one beyond its limit.
     pub(crate) weights: [u8; CLASSES],
+    /// How hosts of a subscriber share its rate.
+    pub(crate) hosts: HostShares,
 }
 
 impl Limits {
@@ -68,7 +71,13 @@ impl Limits {
 
 impl Default for Limits {
     fn default() -> Limits {
-        Limits { packets: 196_608, packets_each: 4096, each_ns: 200_000_000, weights: [1, 4, 2, 1] }
+        Limits {
+            packets: 196_608,
+            packets_each: 4096,
+            each_ns: 200_000_000,
+            weights: [1, 4, 2, 1],
+            hosts: HostShares::Ignored,
+        }
     }
 }
 
@@ -96,6 +105,8 @@ pub(crate) struct Offered {
     pub(crate) bytes: u32,
     /// A hash of its flow.
     pub(crate) flow: u32,
+    /// A hash of the address of the subscriber's host.
+    pub(crate) host: u32,
     /// 0 is the strict one.
     pub(crate) class: u8,
     /// Its endpoints know ECN.
@@ -291,6 +302,7 @@ pub(crate) struct Shaper {
     /// Subscribers whose rate has changed, and when they may send.
     early: BinaryHeap<Reverse<(u64, u32)>>,
     pub(super) flows: Flows,
+    pub(super) hosts: Hosts,
     busy: [u32; BUSY],
     lost: Vec<Lost>,
     /// Of subscribers, as far as their slots do not have them.
@@ -338,6 +350,7 @@ impl Shaper {
             expired: Vec::new(),
             early: BinaryHeap::new(),
             flows: Flows::new(),
+            hosts: Hosts::new(limits.hosts),
             busy: [NONE; BUSY],
             lost: Vec::new(),
             totals: HashMap::new(),
@@ -510,6 +523,7 @@ impl Shaper {
     /// Memory, bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.flows.bytes()
+            + self.hosts.bytes()
             + self.slots.capacity() * size_of::<Slot>()
             + self.slot_of.capacity() * size_of::<u32>()
             + self.wheel.bytes()
@@ -562,6 +576,7 @@ impl Shaper {
                 shaper.count_waiting(at, -1, -i32::from(packet.bytes));
                 let packet_again = Offered {
                     subscriber,
+                    host: shaper.host_hash(flow),
                     bytes: packet.bytes.into(),
                     flow: flow.hash,
                     class: flow.class,
@@ -572,6 +587,14 @@ impl Shaper {
             });
         }
         all
+    }
+
+    /// The hash of the host of a flow; 0 where hosts do not matter, since it is not kept.
+    fn host_hash(&self, flow: &Flow) -> u32 {
+        match self.hosts.shares {
+            HostShares::Ignored => 0,
+            HostShares::Fair => self.hosts.host(flow.host()).hash,
+        }
     }
 
     /// Goes on with what another one has counted of subscribers, and with its losses.
@@ -882,6 +905,7 @@ impl Shaper {
     fn free_memory(&mut self) {
         (self.slots, self.free_slots, self.slot_of) = (Vec::new(), Vec::new(), Vec::new());
         self.flows = Flows::new();
+        self.hosts = Hosts::new(self.hosts.shares);
         self.wheel.free_memory();
         self.expired = Vec::new();
     }

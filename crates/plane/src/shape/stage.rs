@@ -222,7 +222,8 @@ fn is_shared(config: &ShapeConfig, side: Side) -> bool {
 }
 
 fn shaper(config: &ShapeConfig, side: Side, seed: u64) -> Shaper {
-    let mut shaper = Shaper::new(Limits::default(), seed ^ side as u64);
+    let limits = Limits { hosts: config.hosts, ..Limits::default() };
+    let mut shaper = Shaper::new(limits, seed ^ side as u64);
     let port_of = |port: PortId| config.ports.iter().position(|(other, _)| *other == port);
     for (_, rates) in &config.ports {
         shaper.add_node(None, rates[side as usize]);

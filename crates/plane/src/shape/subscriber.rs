@@ -3,6 +3,7 @@
 //! ```text
 //! strict class, within its limit   > first
 //! other classes, strict beyond it  > deficit round robin by weight
+//! hosts of a class, if they share  > see `hosts.rs`
 //! flows of a class                 > new ones first, deficit round robin (RFC 8290); COBALT at the head of each
 //! ```
 //! An idle subscriber has no slot. A flow that is empty keeps its place as long as its AQM remembers something.
@@ -14,7 +15,8 @@ use weir_queue::cake::cobalt::{Head, Times, Verdict};
 
 use super::flows::{Flow, Flows, Listed, Waiting};
 use super::gate::Gate;
-use super::ring::{Links, Ring};
+use super::hosts::{HostShares, Lists};
+use super::ring::Links;
 use super::scheduler::{Departed, Link, Offered, Plan, Shaper, Why};
 use super::wheel::NONE;
 
@@ -37,11 +39,19 @@ const BATCH: u16 = 16;
 /// Bits of a flow's number in the table of its subscriber; the others are of its hash.
 const FLOW_BITS: u32 = 24;
 
+/// What has lists of flows.
+#[derive(Debug, Clone, Copy)]
+enum Owner {
+    /// A class of the subscriber in this slot.
+    Class(u32, usize),
+    Host(u32),
+}
+
 /// A class of a subscriber.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Class {
-    new: Ring,
-    old: Ring,
+    /// Of its flows, or of hosts where these share.
+    pub(super) lists: Lists,
     credit: i32,
     pub(super) packets: u32,
 }
@@ -122,7 +132,7 @@ impl Slot {
             overhead: plan.overhead,
             turn: 1,
             busy: 0,
-            classes: [Class { new: Ring::EMPTY, old: Ring::EMPTY, credit: 0, packets: 0 }; CLASSES],
+            classes: [Class { lists: Lists::EMPTY, credit: 0, packets: 0 }; CLASSES],
             strict: Gate::new(plan.strict_bits_per_s),
             since_ns: 0,
             by_plan_ns: 0,
@@ -156,12 +166,6 @@ impl Slot {
         prefetch(&self.classes);
         prefetch(&self.strict);
         prefetch(&self.delays);
-    }
-
-    /// A flow of its first class that has packets.
-    #[inline]
-    pub(super) fn first_flow(&self) -> Option<u32> {
-        self.classes.iter().flat_map(|class| [class.new, class.old]).find_map(Ring::last)
     }
 
     /// Whether it has packets of its strict class within the limit of that, and others.
@@ -200,7 +204,7 @@ impl Shaper {
     /// Puts a packet into its flow; there is room for it.
     pub(super) fn enqueue(&mut self, at: u32, packet: &Offered, payload: u32, now_ns: u64) {
         let class = packet.class.min(CLASSES as u8 - 1);
-        let flow = self.place(at, packet.flow, class);
+        let flow = self.place(at, packet, class);
         let (slot, flows) = (&mut self.slots[at as usize], &mut self.flows);
         flows.push(
             flow,
@@ -218,7 +222,18 @@ impl Shaper {
         let known = flows.flow_mut(flow);
         if known.listed == Listed::No {
             (known.listed, known.credit) = (Listed::New, QUANTUM);
-            own.new.push(flows, flow);
+            match self.hosts.shares {
+                HostShares::Ignored => own.lists.new.push(flows, flow),
+                HostShares::Fair => {
+                    let host = self.hosts.host_mut(known.host());
+                    host.lists.new.push(flows, flow);
+                    if host.listed == Listed::No {
+                        (host.listed, host.credit) = (Listed::New, QUANTUM);
+                        let number = flows.flow(flow).host();
+                        own.lists.new.push(&mut self.hosts, number);
+                    }
+                }
+            }
         }
         if slot.packets == 0 {
             (slot.gate.has_waited, slot.since_ns) = (false, now_ns);
@@ -254,7 +269,8 @@ impl Shaper {
     }
 
     /// The queue of a flow of a subscriber.
-    fn place(&mut self, at: u32, hash: u32, class: u8) -> u32 {
+    fn place(&mut self, at: u32, packet: &Offered, class: u8) -> u32 {
+        let hash = packet.flow;
         let (mixed, start) = self.start(hash, class);
         let tag = mixed & !((1 << FLOW_BITS) - 1);
         let (slot, flows) = (&mut self.slots[at as usize], &mut self.flows);
@@ -291,14 +307,51 @@ impl Shaper {
             }
         }
         if let (None, Some((place, number))) = (free, resting) {
-            flows.close(number);
             slot.places[place] = NONE;
+            self.close_flow(number);
             free = Some(place);
         }
-        let (place, hash) = free.map_or((usize::from(class), bit), |place| (place, hash));
-        let number = flows.open(hash, class, place as u8);
-        slot.places[place] = number | tag;
+        // Those that share a queue are one host.
+        let (place, hash, host) =
+            free.map_or((usize::from(class), bit, 0), |place| (place, hash, packet.host));
+        let host = self.host_for(at, host, class);
+        let number = self.flows.open(hash, class, place as u8, host);
+        self.slots[at as usize].places[place] = number | tag;
         number
+    }
+
+    /// The host of a new flow of a subscriber.
+    fn host_for(&mut self, at: u32, hash: u32, class: u8) -> u32 {
+        if self.hosts.shares == HostShares::Ignored {
+            return NONE;
+        }
+        let known = self.slots[at as usize].open_flows().map(|flow| self.flows.flow(flow).host());
+        let is_it = |&host: &u32| {
+            let host = self.hosts.host(host);
+            (host.hash, host.class) == (hash, class)
+        };
+        let host = known.into_iter().find(is_it);
+        let host = host.unwrap_or_else(|| self.hosts.open(hash, class));
+        self.hosts.add_flow(host);
+        host
+    }
+
+    /// Frees a flow that has no packets, is in no list and has no place.
+    fn close_flow(&mut self, flow: u32) {
+        if self.hosts.shares == HostShares::Fair {
+            self.hosts.remove_flow(self.flows.flow(flow).host());
+        }
+        self.flows.close(flow);
+    }
+
+    /// A flow of a subscriber that has packets, most often.
+    #[inline]
+    pub(super) fn first_flow(&self, slot: &Slot) -> Option<u32> {
+        let first = slot.classes.iter().find_map(|class| class.lists.any())?;
+        match self.hosts.shares {
+            HostShares::Ignored => Some(first),
+            HostShares::Fair => self.hosts.host(first).lists.any(),
+        }
     }
 
     /// The next packet of a subscriber whose gate is open, of its strict class within the limit, or of another.
@@ -342,52 +395,88 @@ impl Shaper {
     }
 
     fn serve_class(&mut self, at: u32, class: usize, now_ns: u64) -> Option<Departed> {
-        let times = self.slots[at as usize].times();
+        match self.hosts.shares {
+            HostShares::Ignored => self.serve_flows((at, class), Owner::Class(at, class), now_ns),
+            HostShares::Fair => self.serve_hosts(at, class, now_ns),
+        }
+    }
+
+    /// As [`Shaper::serve_flows`], host by host.
+    fn serve_hosts(&mut self, at: u32, class: usize, now_ns: u64) -> Option<Departed> {
         loop {
-            let flows = &mut self.flows;
-            let own = &mut self.slots[at as usize].classes[class];
-            let is_new = !own.new.is_empty();
-            let list = if is_new { &mut own.new } else { &mut own.old };
-            let flow = list.head(flows)?;
-            let known = flows.flow_mut(flow);
+            let (lists, hosts) = (&mut self.slots[at as usize].classes[class].lists, &mut self.hosts);
+            let (host, is_new) = lists.head(hosts)?;
+            let known = hosts.host_mut(host);
             if known.credit <= 0 {
                 known.credit += QUANTUM;
                 known.listed = Listed::Old;
-                list.pop(flows);
-                own.old.push(flows, flow);
+                lists.make_old(hosts);
+                continue;
+            }
+            if let Some(departed) = self.serve_flows((at, class), Owner::Host(host), now_ns) {
+                self.hosts.host_mut(host).credit -= departed.charged as i32;
+                return Some(departed);
+            }
+            let (lists, hosts) = (&mut self.slots[at as usize].classes[class].lists, &mut self.hosts);
+            if is_new && !lists.old.is_empty() {
+                hosts.host_mut(host).listed = Listed::Old;
+                lists.make_old(hosts);
+            } else {
+                lists.pop(hosts);
+                hosts.unlist(host);
+            }
+        }
+    }
+
+    /// The next packet of a class of a subscriber, from the flows that are listed there or at its host.
+    fn serve_flows(&mut self, (at, class): (u32, usize), owner: Owner, now_ns: u64) -> Option<Departed> {
+        let times = self.slots[at as usize].times();
+        loop {
+            let mut lists = *self.lists(owner);
+            let (flow, is_new) = lists.head(&mut self.flows)?;
+            let known = self.flows.flow_mut(flow);
+            if known.credit <= 0 {
+                known.credit += QUANTUM;
+                known.listed = Listed::Old;
+                lists.make_old(&mut self.flows);
+                *self.lists(owner) = lists;
                 continue;
             }
             if let Some((packet, is_marked)) = self.take_of(at, flow, &times, now_ns) {
                 self.flows.flow_mut(flow).credit -= i32::from(packet.bytes);
                 return Some(self.depart(at, class, &packet, is_marked, now_ns));
             }
-            self.end_of_flow(at, class, flow, &times, now_ns);
+            // A new flow must not be new again at once: it would starve the old ones.
+            if is_new && !lists.old.is_empty() {
+                self.flows.flow_mut(flow).listed = Listed::Old;
+                lists.make_old(&mut self.flows);
+                *self.lists(owner) = lists;
+            } else {
+                lists.pop(&mut self.flows);
+                *self.lists(owner) = lists;
+                self.end_of_flow(at, flow, &times, now_ns);
+            }
         }
     }
 
-    /// A flow at the head of a list was found empty.
-    fn end_of_flow(&mut self, at: u32, class: usize, flow: u32, times: &Times, now_ns: u64) {
+    #[inline]
+    fn lists(&mut self, owner: Owner) -> &mut Lists {
+        match owner {
+            Owner::Class(at, class) => &mut self.slots[at as usize].classes[class].lists,
+            Owner::Host(host) => &mut self.hosts.host_mut(host).lists,
+        }
+    }
+
+    /// A flow without packets has been taken out of its list.
+    fn end_of_flow(&mut self, at: u32, flow: u32, times: &Times, now_ns: u64) {
         let now = self.aqm_time(now_ns);
-        let (slot, flows) = (&mut self.slots[at as usize], &mut self.flows);
-        let own = &mut slot.classes[class];
-        let is_new = flows.flow(flow).listed == Listed::New;
-        if is_new {
-            own.new.pop(flows);
-        } else {
-            own.old.pop(flows);
-        }
-        // A new flow must not be new again at once: it would starve the old ones.
-        if is_new && !own.old.is_empty() {
-            flows.flow_mut(flow).listed = Listed::Old;
-            own.old.push(flows, flow);
-            return;
-        }
-        let known = flows.flow_mut(flow);
+        let known = self.flows.flow_mut(flow);
         known.listed = Listed::No;
         known.law.emptied(times, now);
         if known.law.is_calm() {
-            slot.places[usize::from(known.place)] = NONE;
-            flows.close(flow);
+            let place = usize::from(known.place);
+            self.slots[at as usize].places[place] = NONE;
+            self.close_flow(flow);
         }
     }
 
@@ -478,6 +567,17 @@ impl Shaper {
     /// Drops all packets of a subscriber and forgets its flows.
     pub(super) fn clear(&mut self, at: u32, mut each: impl FnMut(&mut Shaper, &Flow, &Waiting)) {
         let flows: Vec<u32> = self.slots[at as usize].open_flows().collect();
+        for class in 0..CLASSES {
+            let mut lists =
+                std::mem::replace(&mut self.slots[at as usize].classes[class].lists, Lists::EMPTY);
+            while self.hosts.shares == HostShares::Fair
+                && let Some((host, _)) = lists.head(&mut self.hosts)
+            {
+                lists.pop(&mut self.hosts);
+                self.hosts.host_mut(host).lists = Lists::EMPTY;
+                self.hosts.unlist(host);
+            }
+        }
         for flow in flows {
             while let Some(packet) = self.flows.pop(flow) {
                 let class = usize::from(self.flows.flow(flow).class);
@@ -486,11 +586,9 @@ impl Shaper {
                 each(self, &known, &packet);
             }
             self.flows.flow_mut(flow).listed = Listed::No;
-            self.flows.close(flow);
+            self.close_flow(flow);
         }
-        let slot = &mut self.slots[at as usize];
-        slot.places = [NONE; PLACES];
-        slot.classes.iter_mut().for_each(|class| (class.new, class.old) = (Ring::EMPTY, Ring::EMPTY));
+        self.slots[at as usize].places = [NONE; PLACES];
     }
 
     pub(super) fn forget(&mut self, at: u32) {

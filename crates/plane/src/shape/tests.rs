@@ -6,6 +6,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap};
 use std::fmt::Write as _;
 
+use super::hosts::HostShares;
 use super::scheduler::{Departed, Limits, Lost, NodeId, Offered, Plan, Shaper, Why};
 use super::subscriber::Totals;
 use super::wheel::SLOT_NS;
@@ -100,7 +101,7 @@ impl Run {
 
     fn offer(&mut self, subscriber: u32, flow: u32, class: u8, bytes: u32) {
         let (payload, note) = (flow, class.into());
-        let packet = Offered { subscriber, bytes, flow, class, is_ect: false, note };
+        let packet = Offered { subscriber, bytes, flow, host: flow % 2, class, is_ect: false, note };
         let plan = self.plans[subscriber as usize];
         if self.shaper.offer(self.now_ns, &packet, || plan, || payload) {
             let charged = bytes;
@@ -326,7 +327,7 @@ fn offer(
     (subscriber, flow, class): (u32, u32, u8),
     payload: u32,
 ) -> bool {
-    let packet = Offered { subscriber, bytes: 1000, flow, class, is_ect: false, note: 0 };
+    let packet = Offered { subscriber, bytes: 1000, flow, host: flow % 2, class, is_ect: false, note: 0 };
     shaper.offer(now, &packet, || plan, || payload)
 }
 
@@ -396,10 +397,36 @@ fn a_shaper_goes_on_after_a_year() {
     }
 }
 
+/// Flows of a subscriber of 8 Mbit/s: those with even numbers are of one host, the others of another. Packets of each host that leave
+/// within a second.
+fn of_hosts(hosts: HostShares, flows: [u32; 2]) -> [usize; 2] {
+    let mut shaper = one_port(Limits { hosts, each_ns: 10 * S, ..Limits::default() });
+    for n in 0..1500 {
+        for (host, flows) in (0..).zip(flows) {
+            // The payload of one host is even, that of the other odd.
+            let (flow, payload) = (n % flows * 2 + host, n * 2 + host);
+            offer(&mut shaper, 0, plan(8 * MBIT, 0), (1, flow, 1), payload);
+        }
+    }
+    let left = all(&mut shaper, 0, S);
+    [0, 1].map(|host| left.iter().filter(|(_, departed)| departed.payload % 2 == host).count())
+}
+
+#[test]
+fn hosts_share_the_rate_of_their_subscriber() {
+    // 1000 packets; a flow of the second host has as much as one of the eight of the first.
+    let [many, one] = of_hosts(HostShares::Ignored, [8, 1]);
+    assert!((850..=900).contains(&many) && (105..=125).contains(&one), "{many} {one}");
+    for flows in [[8, 1], [1, 8], [8, 3], [1, 1]] {
+        let [many, one] = of_hosts(HostShares::Fair, flows);
+        assert!(many.abs_diff(one) <= 8 && many + one >= 990, "{flows:?}: {many} {one}");
+    }
+}
+
 #[test]
 fn idle_subscribers_need_no_memory() {
-    let mut shaper = one_port(Limits::default());
-    for start in [0, 10 * S] {
+    for (start, hosts) in [(0, HostShares::Ignored), (10 * S, HostShares::Fair)] {
+        let mut shaper = one_port(Limits { hosts, ..Limits::default() });
         for subscriber in 1..200 {
             (0..20).for_each(|n| _ = offer(&mut shaper, start, plan(MBIT, 0), (subscriber, n, 1), n));
         }
@@ -410,8 +437,8 @@ fn idle_subscribers_need_no_memory() {
         // What they have counted is kept.
         let counters = 199 * size_of::<Totals>();
         assert_eq!((shaper.bytes(), shaper.used()), (counters, [0; 3]), "from {start} ns");
+        assert!(shaper.totals(7).totals.delays.iter().sum::<u32>() >= 19);
     }
-    assert!(shaper.totals(7).totals.delays.iter().sum::<u32>() >= 19);
 }
 
 #[test]
@@ -510,7 +537,8 @@ fn shaper_million_random_operations_agree_with_a_naive_model() {
 
 fn random_operations(seed: u64, steps: u32) {
     const RATES: [u64; 5] = [0, 64_000, MBIT, 20 * MBIT, GBIT];
-    let limits = Limits { packets: 600, packets_each: 200, ..Limits::default() };
+    let hosts = [HostShares::Ignored, HostShares::Fair][seed as usize % 2];
+    let limits = Limits { packets: 600, packets_each: 200, hosts, ..Limits::default() };
     let (mut random, mut shaper, mut model) = (Random(seed), Shaper::new(limits, seed), Model::default());
     let mut rates = [GBIT / 10, 0, 30 * MBIT, 10 * MBIT, 5 * MBIT];
     let above: [&[u32]; 5] = [&[0], &[1], &[2, 0], &[3, 0], &[4, 3, 0]];
@@ -527,7 +555,8 @@ fn random_operations(seed: u64, steps: u32) {
             0..70 => {
                 let (flow, class) = (random.below(60) as u32, random.below(4) as u8);
                 let bytes = 64 + random.below(1450) as u32;
-                let packet = Offered { subscriber: n, bytes, flow, class, is_ect: flow % 2 == 0, note: 0 };
+                let (host, is_ect) = (flow % 7, flow % 2 == 0);
+                let packet = Offered { subscriber: n, bytes, flow, host, class, is_ect, note: 0 };
                 model.waiting.insert(step + 1, (n, flow, class));
                 let known = plans[n as usize];
                 if shaper.offer(now, &packet, || known, || step + 1) {

@@ -90,7 +90,7 @@ impl Shaper {
     pub(super) fn touch_next(&self, child: Child, band: usize) {
         let after = |child: Child| Some(Child::of(self.slot_of_child(child)?.link.next(band)?));
         let Some(first) = after(child).filter(|&first| first != child) else { return };
-        let flow_of = |child| self.slot_of_child(child).and_then(|slot| slot.first_flow());
+        let flow_of = |child| self.slot_of_child(child).and_then(|slot| self.first_flow(slot));
         if let Some(flow) = flow_of(first) {
             self.flows.touch_first_packet(flow);
         }

@@ -42,7 +42,7 @@ impl Subscribers {
         for i in set {
             let line =
                 tables.from.record(frames[i].subscriber.index).map_or_else(Line::default, |side| side.line);
-            packets[i] = offered(&frames[i], frames[i].bytes().len() + pppoe_bytes(line));
+            packets[i] = offered(&frames[i], frames[i].bytes().len() + pppoe_bytes(line), Side::From);
         }
         shapers.touch((Side::From, now), &packets, set);
         for i in set {
@@ -80,7 +80,7 @@ impl Subscribers {
         let Some(shapers) = tables.shapers.as_ref().filter(|shapers| shapers.is_at(Side::To)) else { return };
         let mut packets = PerFrame::all(Offered::default());
         for i in set {
-            packets[i] = offered(&frames[i], frames[i].bytes().len());
+            packets[i] = offered(&frames[i], frames[i].bytes().len(), Side::To);
         }
         shapers.touch((Side::To, now), &packets, set);
         for i in set {
@@ -93,7 +93,7 @@ impl Subscribers {
     /// A frame for a subscriber is complete. `Some`: it has to wait, and was kept.
     #[inline]
     pub(crate) fn hold_to(&mut self, now: Time, frame: &Frame<'_>, outbox: &mut Outbox) -> Option<Ticket> {
-        let packet = offered(frame, frame.bytes().len());
+        let packet = offered(frame, frame.bytes().len(), Side::To);
         self.0.as_mut()?.hold_packet_to(now, &packet, || outbox.keep(frame))
     }
 
@@ -105,7 +105,7 @@ impl Subscribers {
         (known, buf): (Known, Vec<u8>),
         outbox: &mut Outbox,
     ) -> Result<(), Vec<u8>> {
-        let packet = offered(frame, buf.len().saturating_sub(crate::frame::HEAD_ROOM));
+        let packet = offered(frame, buf.len().saturating_sub(crate::frame::HEAD_ROOM), Side::To);
         let mut buf = Some(buf);
         let keep = || outbox.keep_made(known, buf.take().unwrap_or_default());
         self.0.as_mut().map(|tables| tables.hold_packet_to(now, &packet, keep));
@@ -265,7 +265,7 @@ impl Tables {
 
 /// A frame as the shapers see it.
 #[inline]
-fn offered(frame: &Frame<'_>, bytes: usize) -> Offered {
+fn offered(frame: &Frame<'_>, bytes: usize, side: Side) -> Offered {
     let (source, destination) = match frame.kind() {
         Kind::V4 => {
             let (src, dst) = frame.addresses4();
@@ -283,6 +283,7 @@ fn offered(frame: &Frame<'_>, bytes: usize) -> Offered {
         subscriber: frame.subscriber.index,
         bytes: bytes as u32,
         flow: flow(source, destination, ports, frame.proto()),
+        host: if side == Side::From { source } else { destination },
         class: STRICT - frame.class.min(STRICT),
         is_ect: frame.ecn() != 0,
         note: FrameKind::of(frame).note(),

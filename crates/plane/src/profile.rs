@@ -11,9 +11,9 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use super::{Config, StageConfig};
 use crate::access::{AccessSession, NatProfile};
 use crate::change::{Change, Object};
+use crate::config::{Config, StageConfig};
 use crate::nat::{self, NatChange, Pair};
 use crate::prefix::{Prefix, mask4};
 use crate::was::Was;
@@ -42,7 +42,7 @@ impl Config {
     }
 
     /// Adds the one-to-one addresses of sessions that another text has kept; those that it has no room for end.
-    pub(super) fn keep_profiles(&mut self) {
+    pub(crate) fn keep_profiles(&mut self) {
         let sessions: Vec<AccessSession> = self.sessions.iter().cloned().collect();
         for session in sessions {
             let added = pair_of(&session).and_then(|pair| pair.map_or(Ok(()), |pair| self.keep_pair(pair)));
@@ -64,7 +64,7 @@ impl Config {
     ///
     /// # Errors
     /// What it does, and what to write.
-    pub(super) fn check_profile(&self, session: &AccessSession) -> Result<(), String> {
+    pub(crate) fn check_profile(&self, session: &AccessSession) -> Result<(), String> {
         if matches!(session.nat, NatProfile::Configured | NatProfile::None) {
             return Ok(());
         }
