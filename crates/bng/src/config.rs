@@ -299,6 +299,8 @@ pub struct Item {
     pub config: Config,
     /// The folder of the records; `None`: the file does not say.
     pub store: Option<PathBuf>,
+    /// The file of the key that encrypts secrets on disk; `None`: they are readable for the owner of their files.
+    pub key: Option<PathBuf>,
     /// The socket of the REST server; `None`: the file does not say.
     pub socket: Option<PathBuf>,
     /// Where the captive-portal API answers; `None`: nowhere.

@@ -87,6 +87,6 @@ pub use random::Random;
 pub use record::{Answered, Change, Record, RecordError, Unaccounted};
 pub use session::{Counters, Device, EndCause, Lease, LineRates, PppLink, Session, SessionId};
 pub use step::Step;
-pub use subscriber::{Key, Service, Status, Subscriber, password_word};
+pub use subscriber::{Key, SEALED, Service, Status, Subscriber, password_word};
 pub use watch::{Watched, Whom};
 pub use why::{Direction, MOST_FRAMES, MOST_TRACES, MOST_TRACES_OF_LINE, Outcome, TraceFrame, Why};

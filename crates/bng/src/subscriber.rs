@@ -192,7 +192,7 @@ impl Subscriber {
             subscriber.fixed_prefix = Some(words.value("a prefix")?);
         }
         if words.takes("password") {
-            subscriber.password = Some(password(words.word("a password")?)?);
+            subscriber.password = Some(password_of_record(words.word("a password")?)?);
         }
         if words.takes("group") {
             subscriber.group = Some(words.value("the name of a group")?);
@@ -236,12 +236,29 @@ pub fn password_word(bytes: &[u8]) -> String {
     hex::Word(bytes).to_string()
 }
 
+/// What an encrypted password begins with; the program's store alone writes such.
+pub const SEALED: &[u8] = b"\0weir\x01";
+/// Most bytes of a password.
+const MOST_PASSWORD_BYTES: usize = 128;
+/// Most bytes that its encryption adds.
+const SEAL_BYTES: usize = 64;
+
 /// Reads a password. The message does not show it.
 pub(crate) fn password(word: &str) -> Result<Password, String> {
-    let bytes = hex::bytes(word).filter(|bytes| (1..=128).contains(&bytes.len()));
+    let bytes = hex::bytes(word).filter(|bytes| (1..=MOST_PASSWORD_BYTES).contains(&bytes.len()));
+    let bytes = bytes.filter(|bytes| !bytes.starts_with(SEALED));
     let wrong =
         || "the password is none: use 1 to 128 bytes as a text without blanks, or as 0x0104".to_string();
     Ok(Password::new(&bytes.ok_or_else(wrong)?))
+}
+
+/// The same of a record, where it may be encrypted.
+fn password_of_record(word: &str) -> Result<Password, String> {
+    let most = MOST_PASSWORD_BYTES + SEAL_BYTES;
+    match hex::bytes(word).filter(|bytes| bytes.starts_with(SEALED) && bytes.len() <= most) {
+        Some(sealed) => Ok(Password::new(&sealed)),
+        None => password(word),
+    }
 }
 
 impl Plan {

@@ -11,6 +11,8 @@ use weir_bng::radius::client::Secret;
 use weir_bng::radius::dynauth::Options;
 use weir_bng::radius::packet::MOST_BYTES;
 
+use crate::secrets::Secrets;
+
 /// Datagrams in a turn.
 const MOST: usize = 64;
 
@@ -22,14 +24,18 @@ pub(crate) struct Listener {
 
 impl Listener {
     /// Listens as the file says; who may ask, and what is wrong with the others.
-    pub(crate) fn configure(&mut self, dynauth: Option<&Dynauth>) -> (Options, Vec<String>) {
+    pub(crate) fn configure(
+        &mut self,
+        dynauth: Option<&Dynauth>,
+        secrets: &Secrets,
+    ) -> (Options, Vec<String>) {
         let Some(dynauth) = dynauth else {
             self.open = None;
             return (Options::default(), Vec::new());
         };
         let (mut sources, mut wrong) = (BTreeMap::new(), Vec::new());
         for (address, file) in &dynauth.clients {
-            match secret(file) {
+            match secret(file, secrets) {
                 Ok(secret) => _ = sources.insert(*address, secret),
                 Err(error) => wrong.push(format!("{error:#}; requests of {address} are not answered")),
             }
@@ -79,8 +85,9 @@ impl Listener {
     }
 }
 
-fn secret(file: &Path) -> Result<Secret> {
-    let text = std::fs::read_to_string(file);
-    let text = text.with_context(|| format!("the secret of CoA cannot be read from {}", file.display()))?;
-    Ok(Secret::new(text.trim_end().as_bytes()))
+fn secret(file: &Path, secrets: &Secrets) -> Result<Secret> {
+    let secret = secrets.read_file(file);
+    let secret =
+        secret.with_context(|| format!("the secret of CoA cannot be read from {}", file.display()))?;
+    Ok(Secret::new(&secret))
 }

@@ -14,6 +14,8 @@ pub struct File {
     pub config: Config,
     /// The folder of the records, if the file says it.
     pub store: Option<PathBuf>,
+    /// The file of the key of secrets, if the file says it.
+    pub key: Option<PathBuf>,
     /// The socket of the REST server, if the file says it.
     pub socket: Option<PathBuf>,
     /// Where the captive-portal API answers, if the file says it.
@@ -30,7 +32,7 @@ impl File {
         let within = node.bng.clone().with_context(|| {
             format!("{}: there is no `bng(...)` in it: add one, as in `bng(pool main 100.64.0.2-100.64.0.99 router 100.64.0.1/24)`", texts.file)
         })?;
-        let Item { config, store, socket, captive_at, .. } =
+        let Item { config, store, key, socket, captive_at, .. } =
             Item::read(&texts.file, &texts.text, within, &facts(&node)?)?;
         // Relative to the folder of the file, as other files that it names.
         let beside = |other: PathBuf| path.parent().unwrap_or(Path::new("")).join(other);
@@ -42,7 +44,13 @@ impl File {
         for (_, file) in config.dynauth.iter_mut().flat_map(|dynauth| &mut dynauth.clients) {
             *file = beside(std::mem::take(file));
         }
-        Ok(File { config, store: store.map(beside), socket: socket.map(beside), captive_at })
+        Ok(File {
+            config,
+            store: store.map(beside),
+            key: key.map(beside),
+            socket: socket.map(beside),
+            captive_at,
+        })
     }
 }
 

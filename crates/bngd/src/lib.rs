@@ -23,6 +23,7 @@ mod node;
 mod passwords;
 mod radius;
 mod rest;
+mod secrets;
 mod service;
 pub mod store;
 mod table;

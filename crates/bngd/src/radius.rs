@@ -11,6 +11,7 @@ use weir_bng::RadiusServer;
 use weir_bng::radius::client::{LinkChange, Secret, Server};
 use weir_bng::radius::packet::MOST_BYTES;
 
+use crate::secrets::Secrets;
 use crate::wake::Waker;
 use tls::Connections;
 
@@ -48,10 +49,14 @@ impl Radius {
     }
 
     /// Opens sockets for these servers and reads their secrets; the servers with a secret, and what is wrong with the others.
-    pub(crate) fn configure(&mut self, servers: &[RadiusServer]) -> (Vec<Server>, Vec<String>) {
+    pub(crate) fn configure(
+        &mut self,
+        servers: &[RadiusServer],
+        secrets: &Secrets,
+    ) -> (Vec<Server>, Vec<String>) {
         let (mut found, mut wrong) = (Vec::new(), Vec::new());
         for server in servers {
-            match self.open(server) {
+            match self.open(server, secrets) {
                 Ok(server) => found.push(server),
                 Err(error) => {
                     self.connections.close(|name| name == server.name.as_str());
@@ -68,8 +73,8 @@ impl Radius {
         (found, wrong)
     }
 
-    fn open(&mut self, server: &RadiusServer) -> Result<Server> {
-        let secret = secret(server)?;
+    fn open(&mut self, server: &RadiusServer, secrets: &Secrets) -> Result<Server> {
+        let secret = secret(server, secrets)?;
         let name = server.name.as_str();
         match &server.tls {
             Some(tls) => self.connections.open(name, server.address, tls, server.ports)?,
@@ -154,10 +159,10 @@ impl From<tls::Report> for Received {
 }
 
 /// The secret of a server; that of RFC 6614, section 2.3, for TLS without a file.
-fn secret(server: &RadiusServer) -> Result<Secret> {
+fn secret(server: &RadiusServer, secrets: &Secrets) -> Result<Secret> {
     let Some(path) = &server.secret_file else { return Ok(Secret::new(b"radsec")) };
-    let text = std::fs::read_to_string(path).with_context(|| {
+    let secret = secrets.read_file(path).with_context(|| {
         format!("the secret of RADIUS server {} cannot be read from {}", server.name, path.display())
     })?;
-    Ok(Secret::new(text.trim_end().as_bytes()))
+    Ok(Secret::new(&secret))
 }

@@ -49,7 +49,8 @@ pub fn run(settings: Settings) -> Result<()> {
     let waker = Waker::new().context("cannot create an eventfd")?;
     let (asker, asks) = Asker::new(waker.clone());
     // The store is locked first, so that a second program does not take the socket of the first.
-    let parts = Parts { config: file.config, store, node: settings.node, asks, waker, metrics };
+    let parts =
+        Parts { config: file.config, store, key: file.key, node: settings.node, asks, waker, metrics };
     let engine = Engine::new(parts)?;
     let socket = Socket::listen(&socket, &settings.access)?;
     if let Some(at) = file.captive_at {

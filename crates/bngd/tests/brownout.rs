@@ -83,4 +83,27 @@ fn a_known_login_comes_online_without_a_server_also_after_a_kill() {
     assert!(matches!(dial(&rig, "ben", PASSWORD, Method::Pap), Outcome::Refused(_)));
     assert_eq!(files_with(&rig.folder, PASSWORD), [""; 0]);
     assert_eq!(files_with(&rig.folder, SECRET), [rig.folder.join("one.secret").display().to_string()]);
+    // With a key the secret of the server is encrypted, too, and so is a password that was readable before.
+    let other = "Giraffe-9150";
+    rig.add_subscriber(&format!(
+        r#"{{"name": "carl", "login": "carl", "password": "{other}", "plan": "basic"}}"#
+    ));
+    assert!(!files_with(&rig.folder.join("store"), other).is_empty());
+    rig.folder.file(
+        "isp.node",
+        text.replace("store store", "store store, key bng.key").replace("aaa radius", "aaa local radius"),
+    );
+    rig.kill_bngd();
+    assert!(matches!(dial(&rig, "carl", other, Method::Pap), Outcome::Up(_)), "{}", rig.log());
+    for secret in [SECRET, other, PASSWORD] {
+        rig.until("no secret is readable", |rig| files_with(&rig.folder, secret).is_empty());
+        let arguments = std::fs::read(format!("/proc/{}/cmdline", rig.bngd.id())).expect("it runs");
+        assert!(!String::from_utf8_lossy(&arguments).contains(secret));
+    }
+    rig.kill_bngd();
+    assert!(matches!(dial(&rig, "carl", other, Method::Pap), Outcome::Up(_)), "{}", rig.log());
+    let server = serve(rig.socket("127.0.0.1:1812"));
+    assert!(matches!(dial(&rig, "anna", PASSWORD, Method::Pap), Outcome::Up(_)), "{}", rig.log());
+    ends.send_to(b"end", "127.0.0.1:1812").expect("the socket works");
+    server.join().expect("no panic");
 }

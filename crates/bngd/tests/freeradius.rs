@@ -22,7 +22,7 @@ pub(crate) enum Authenticator {
 pub(crate) struct Setup<'a> {
     /// Name of its folder.
     pub(crate) name: &'a str,
-    /// Its UDP port for authentication.
+    /// Its UDP port for authentication; accounting has the one 100 above it.
     pub(crate) port: u16,
     pub(crate) secret: &'a str,
     /// Where Message-Authenticator stands in answers.
@@ -47,6 +47,7 @@ impl<'a> Setup<'a> {
         CONFIG
             .replace("@D@", folder)
             .replace("@PORT@", &self.port.to_string())
+            .replace("@ACCT@", &(self.port + 100).to_string())
             .replace("@SECRET@", self.secret)
             .replace("@REQUIRES@", requires)
             .replace("@FIRST@", first)
@@ -98,6 +99,10 @@ modules {
  files {
   usersfile = @D@/users
  }
+ detail {
+  filename = @D@/acct
+  header = \"%t\"
+ }
  attr_filter attr_filter.access_reject {
   key = \"%{User-Name}\"
   filename = @D@/access_reject
@@ -108,6 +113,14 @@ server default {
   type = auth
   ipaddr = 127.0.0.1
   port = @PORT@
+ }
+ listen {
+  type = acct
+  ipaddr = 127.0.0.1
+  port = @ACCT@
+ }
+ accounting {
+  detail
  }
  authorize {
   @FIRST@

@@ -11,6 +11,7 @@ mod services {
     //! Servers of others: `./test services`.
     mod pppoe_codecs;
     mod radius;
+    mod radius_accounting;
     mod radius_codecs;
     mod radius_tls;
 }

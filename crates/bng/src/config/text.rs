@@ -1,7 +1,7 @@
 //! The configuration as a text: items with a comma between them.
 //!
 //! ```text
-//! store /var/lib/weir/bng, socket /run/weir/bng.sock,
+//! store /var/lib/weir/bng, key /etc/weir/bng.key, socket /run/weir/bng.sock,
 //! port access1 mac 02:00:00:00:00:fe trusted relay 192.0.2.1,
 //! pool main 100.64.0.2-100.64.0.99 100.64.1.0-100.64.1.9 router 100.64.0.1/16,
 //! pool six 2001:db8:100::/48 router 2001:db8:100::1/48, ra interval 5m router 1h valid 1h preferred 30m,
@@ -47,8 +47,9 @@ use crate::pool::Pool;
 use crate::subscriber::Subscriber;
 use crate::words::Words;
 
-const ITEMS: [&str; 24] = [
+const ITEMS: [&str; 25] = [
     "store",
+    "key",
     "socket",
     "port",
     "pool",
@@ -119,9 +120,10 @@ fn without_comments(text: &str) -> String {
 
 fn read_item(item: &str, read: &mut Item, node: Option<&NodeFacts>) -> Result<(), String> {
     let words = &mut Words::new(item);
-    let Item { config, subscribers, store, socket, captive_at } = read;
+    let Item { config, subscribers, store, key, socket, captive_at } = read;
     match words.word("an item")? {
         "store" => said_once("store", store, words)?,
+        "key" => said_once("key", key, words)?,
         "socket" => said_once("socket", socket, words)?,
         "port" => {
             let name: PortName = words.value("the name of the port")?;
@@ -536,9 +538,10 @@ mod tests {
             Item::read("isp.node", text, 4..end, &node)
         };
         let item = read(
-            "bng(store /var/lib/weir/bng, socket b.sock, port access1 trusted, pool main 100.64.0.2 router 100.64.0.1/16)",
+            "bng(store /var/lib/weir/bng, key bng.key, socket b.sock, port access1 trusted, pool main 100.64.0.2 router 100.64.0.1/16)",
         );
         let item = item.unwrap();
+        assert_eq!(item.key, Some("bng.key".into()));
         assert_eq!((item.store, item.socket), (Some("/var/lib/weir/bng".into()), Some("b.sock".into())));
         assert_eq!(
             item.config.ports[&port("access1")],

@@ -523,10 +523,10 @@ impl Client {
                     None => Err(NoAnswer::Late),
                     Some(open) if !answers(&open.job, packet.code) => Err(NoAnswer::OtherKind),
                     Some(open) => {
-                        // FreeRADIUS 3.2.1 answers Status-Server without Message-Authenticator; a forged answer would only have a
-                        // dead server asked again.
-                        let is_status = open.job.token.is_none();
-                        let require = if is_status { Require::Nothing } else { state.server.require };
+                        // The attack is on Access-Accept and Access-Reject. FreeRADIUS 3.2.1 answers accounting and Status-Server
+                        // without the attribute.
+                        let is_access = open.job.request.code == code::ACCESS_REQUEST;
+                        let require = if is_access { state.server.require } else { Require::Nothing };
                         let checked = packet.check_answer(&open.authenticator, open.secret.bytes(), require);
                         checked.map(|()| (key, packet)).map_err(NoAnswer::Distrusted)
                     }

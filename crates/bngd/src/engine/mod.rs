@@ -12,7 +12,7 @@ mod totals;
 
 use std::collections::{HashSet, VecDeque};
 use std::os::fd::AsFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -39,6 +39,7 @@ use crate::metrics::{Losses, Metrics};
 use crate::node::{Connection, Order, Report, State};
 use crate::passwords::{Done, Passwords};
 use crate::radius::{Radius, Received};
+use crate::secrets::Secrets;
 use crate::store::{self, Store};
 use crate::table::{self, Removed, Row};
 use crate::wake::Waker;
@@ -66,6 +67,8 @@ pub(crate) struct Parts {
     pub(crate) config: Config,
     /// The folder of the records.
     pub(crate) store: PathBuf,
+    /// The file of the key of secrets.
+    pub(crate) key: Option<PathBuf>,
     /// The socket of the node.
     pub(crate) node: PathBuf,
     /// What operators ask.
@@ -104,6 +107,7 @@ pub(crate) struct Engine {
     accounting: Radius,
     dynauth: Listener,
     passwords: Passwords,
+    secrets: Secrets,
 }
 
 /// Which frames may leave.
@@ -132,8 +136,8 @@ impl Engine {
     /// # Errors
     /// The store cannot be opened, or the configuration contradicts itself.
     pub(crate) fn new(parts: Parts) -> Result<Engine> {
-        let Parts { config, store, node, asks, waker, metrics } = parts;
-        let (store, records) = Store::open(&store, store::Options::default())?;
+        let Parts { config, store, key, node, asks, waker, metrics } = parts;
+        let (store, records, secrets) = open_store(&store, key.as_deref())?;
         let connection = Connection::start(node, waker.clone())?;
         let (radius, accounting) = (Radius::new(waker.clone()), Radius::new(waker.clone()));
         let passwords = Passwords::start(waker.clone())?;
@@ -159,6 +163,7 @@ impl Engine {
             accounting,
             dynauth: Listener::default(),
             passwords,
+            secrets,
         };
         let (count, now) = (records.len(), now());
         let mut ports = HashSet::new();
@@ -226,7 +231,7 @@ impl Engine {
         let mut outputs = std::mem::take(&mut self.outputs);
         for output in outputs.drain(..) {
             match output {
-                Output::Store(record) => self.store.append(record),
+                Output::Store(record) => self.store.append(self.secrets.seal(record)),
                 Output::Send { port, tags, frame } => self.send(Frame { port, tags, bytes: frame }, frames),
                 // Without a node nothing is to be changed: the next one is asked what it has.
                 Output::Node(change) => {
@@ -363,7 +368,7 @@ impl Engine {
 
     /// Servers of the file, with their secrets.
     fn configure_radius(&mut self) {
-        let (servers, wrong) = self.radius.configure(&self.config.radius);
+        let (servers, wrong) = self.radius.configure(&self.config.radius, &self.secrets);
         wrong.iter().for_each(|error| warn!(%error, "note: {error}; the server is not asked"));
         let open = servers
             .iter()
@@ -377,9 +382,9 @@ impl Engine {
         let of_accounting: Vec<_> =
             self.config.radius.iter().filter_map(RadiusServer::of_accounting).collect();
         // What is wrong with a secret was said above.
-        let (accounting, _) = self.accounting.configure(&of_accounting);
+        let (accounting, _) = self.accounting.configure(&of_accounting, &self.secrets);
         self.input(Input::AccountingServers(accounting), Frames::Now);
-        let (options, wrong) = self.dynauth.configure(self.config.dynauth.as_ref());
+        let (options, wrong) = self.dynauth.configure(self.config.dynauth.as_ref(), &self.secrets);
         wrong.iter().for_each(|error| warn!(%error, "note: {error}"));
         self.input(Input::DynauthOptions(options), Frames::Now);
     }
@@ -629,6 +634,23 @@ impl Engine {
             self.input(Input::Command { id, command }, Frames::Now);
         }
     }
+}
+
+/// The store, its records with readable passwords, and the key that encrypts them on disk.
+fn open_store(folder: &Path, key: Option<&Path>) -> Result<(Store, Vec<Record>, Secrets)> {
+    let mut opened = None;
+    let mut seal = |records: &[Record]| {
+        let secrets = Secrets::open(key, records);
+        let sealed = secrets.as_ref().map(|secrets| secrets.seal_readable(records)).unwrap_or_default();
+        opened = Some(secrets);
+        sealed
+    };
+    let (store, mut records) = Store::open_sealed(folder, store::Options::default(), &mut seal)?;
+    let secrets = opened.context("the store has no records")??;
+    for record in &mut records {
+        secrets.unseal(record)?;
+    }
+    Ok((store, records, secrets))
 }
 
 /// Sessions of a port share the text of its name.

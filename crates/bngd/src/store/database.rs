@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use rusqlite::{Connection, OpenFlags, TransactionBehavior};
-use weir_bng::Record;
+use weir_bng::{Record, Subscriber};
 
 use self::apply::Tables;
 use super::error::StoreError;
@@ -68,8 +68,9 @@ impl Database {
         if found > known {
             return Err(StoreError::Newer { path: self.path.clone(), found, known });
         }
+        // secure_delete: a password that was readable is overwritten when it is encrypted.
         // FULL: what the tables contain is on disk before its records are deleted from the log.
-        let modes = "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL";
+        let modes = "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA secure_delete = ON";
         self.db.execute_batch(modes).map_err(error(&self.path))?;
         self.migrate(found).map_err(error(&self.path))
     }
@@ -120,6 +121,23 @@ impl Database {
         }
         tables.finish(last)?;
         change.commit()
+    }
+
+    /// Replaces passwords of subscribers; nothing of those before is left in the files.
+    pub(super) fn replace_passwords(&mut self, subscribers: &[Subscriber]) -> Result<(), StoreError> {
+        if subscribers.is_empty() {
+            return Ok(());
+        }
+        let replaced = self.db.transaction_with_behavior(TransactionBehavior::Immediate).and_then(|change| {
+            for subscriber in subscribers {
+                let sql = "UPDATE subscribers SET password = ?2 WHERE name = ?1";
+                change.execute(sql, (subscriber.name.as_str(), subscriber.password_word()))?;
+            }
+            change.commit()
+        });
+        replaced.map_err(StoreError::database(&self.path))?;
+        let done = self.db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", (), |_| Ok(()));
+        done.map_err(StoreError::database(&self.path))
     }
 
     /// Brings what the tables contain from SQLite's log into the file itself. Readers may keep it from that.

@@ -33,7 +33,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use weir_bng::Record;
+use weir_bng::{Record, Subscriber};
 
 use database::Database;
 pub use error::StoreError;
@@ -92,6 +92,18 @@ impl Store {
     /// # Errors
     /// Another process has the folder; a file is damaged; the disk is full, read-only or fails.
     pub fn open(folder: &Path, options: Options) -> Result<(Store, Vec<Record>), StoreError> {
+        Store::open_sealed(folder, options, &mut |_| Vec::new())
+    }
+
+    /// The same; `seal` takes the records, and returns subscribers whose passwords are to be replaced by these in all files.
+    ///
+    /// # Errors
+    /// Those of [`Store::open`].
+    pub(crate) fn open_sealed(
+        folder: &Path,
+        options: Options,
+        seal: &mut dyn FnMut(&[Record]) -> Vec<Subscriber>,
+    ) -> Result<(Store, Vec<Record>), StoreError> {
         let folder = Arc::new(Folder::open(folder)?);
         let lock = Lock::take(&folder)?;
         let mut database = Database::open(&folder)?;
@@ -104,6 +116,7 @@ impl Store {
             folder.remove_segment(*number)?;
         }
         let records = database.records()?;
+        database.replace_passwords(&seal(&records))?;
         let last = database.filled();
         let segment = contents.segments.last().map_or(1, |number| number + 1);
         let start = Start { segment, last, segment_bytes: options.segment_bytes };
