@@ -152,7 +152,7 @@ fn text_of(ask: Ask) -> String {
 
 /// Says the length of each text.
 fn length(ask: Ask) -> Result<Reply, Refusal> {
-    Ok(json!(text_of(ask).len()).into())
+    Reply::of(&text_of(ask).len())
 }
 
 fn query(id: u64, text: &str) -> String {
@@ -362,7 +362,7 @@ fn the_longest_text_of_a_node_is_taken_in_one_line_and_no_longer_one() {
 fn long(ask: Ask) -> Result<Reply, Refusal> {
     match ask {
         Ask::Query(Query::Neighbours(NeighboursQuery { port: Some(text), .. })) if text == "long" => {
-            Ok(json!("x".repeat(8 << 20)).into())
+            Reply::of(&"x".repeat(8 << 20))
         }
         ask => length(ask),
     }

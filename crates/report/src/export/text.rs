@@ -172,7 +172,7 @@ mod tests {
         fixed.points.retain(|p| (p.point.dut.as_str(), p.point.frame.as_str()) == ("kernel-forward", "64"));
         fixed.points.iter_mut().for_each(|p| p.point.result.as_mut().unwrap().goals.clear());
         golden!("src/export/golden/fixed.txt", &shown(&fixed));
-        golden!("src/export/golden/list.txt", &list(std::slice::from_ref(&data.run)));
+        golden!("src/export/golden/list.txt", &list(&[data.run.clone().into()]));
         assert_eq!(list(&[]), "no runs are recorded\n");
         let empty = RunData { run: data.run, points: Vec::new() };
         assert!(show(&empty, &()).ends_with("\nno points were measured\n"));
