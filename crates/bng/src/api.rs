@@ -6,6 +6,7 @@ use std::net::Ipv4Addr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::bng::DynauthCounts;
 use crate::hex;
 use crate::io;
 use crate::name::Name;
@@ -284,7 +285,7 @@ pub struct Radius {
     /// What servers were told of sessions.
     pub accounting: Accounting,
     /// Requests of CoA and Disconnect.
-    pub dynamic_authorization: DynamicAuthorization,
+    pub dynamic_authorization: DynauthCounts,
 }
 
 /// What was sent to a server, and came back.
@@ -327,25 +328,6 @@ pub struct Accounting {
     pub stops: u64,
     /// Sessions whose messages were dropped, because too many waited.
     pub dropped: u64,
-}
-
-/// Requests of CoA and Disconnect by what became of them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct DynamicAuthorization {
-    /// Carried out.
-    pub acknowledged: u64,
-    /// Refused with an Error-Cause.
-    pub refused: u64,
-    /// They came again.
-    pub repeated: u64,
-    /// Of a source that is not configured.
-    pub unknown_source: u64,
-    /// With a wrong authenticator, or malformed.
-    pub distrusted: u64,
-    /// With an Event-Timestamp outside the window.
-    pub outside_window: u64,
-    /// Beyond the most that are remembered.
-    pub too_many: u64,
 }
 
 /// How the program is.

@@ -10,6 +10,8 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use super::{Bng, Outputs, Wait, Waiting};
 use crate::account::{Account, Facts, Limits};
 use crate::io::Output;
@@ -27,7 +29,7 @@ use crate::subscriber::Subscriber;
 use crate::subscribers::{Entry, Index, OnDisk};
 
 /// What has become of requests of CoA and Disconnect.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct DynauthCounts {
     /// Carried out.
     pub acknowledged: u64,

@@ -2,9 +2,9 @@
 
 use axum::Json;
 use axum::extract::State;
-use weir_bng::api::{Accounting, DynamicAuthorization, Radius, RadiusServer};
+use weir_bng::api::{Accounting, Radius, RadiusServer};
 use weir_bng::radius::client::Counts;
-use weir_bng::{AccountingCounts, Bng, DynauthCounts};
+use weir_bng::{AccountingCounts, Bng};
 
 use super::problem::Problem;
 use crate::asks::Asker;
@@ -15,16 +15,16 @@ pub(super) async fn radius(State(asker): State<Asker>) -> Result<Json<Radius>, P
 }
 
 fn document(bng: &Bng) -> Radius {
-    let access = bng.radius_counts().map(|one| server("access", one));
-    let accounting = bng.accounting_server_counts().map(|one| server("accounting", one));
+    let access = bng.radius_counts().map(|(name, counts, alive)| server("access", name, counts, alive));
+    let accounting = bng.accounting_server_counts().map(|(name, counts, alive)| server("accounting", name, counts, alive));
     Radius {
         servers: access.chain(accounting).collect(),
         accounting: self::accounting(bng),
-        dynamic_authorization: dynamic_authorization(bng.dynauth_counts()),
+        dynamic_authorization: bng.dynauth_counts(),
     }
 }
 
-fn server(service: &str, (server, counts, alive): (&str, Counts, bool)) -> RadiusServer {
+fn server(service: &str, server: &str, counts: Counts, alive: bool) -> RadiusServer {
     let Counts { requests, repeated, answers, late, forged, without_authenticator, malformed, .. } = counts;
     RadiusServer {
         server: server.into(),
@@ -45,25 +45,4 @@ pub(crate) fn accounting(bng: &Bng) -> Accounting {
     let AccountingCounts { answered: [starts, interims, stops], dropped } = bng.accounting_counts();
     let (waiting, ended_sessions) = (bng.accounting_waits(), bng.unaccounted().count());
     Accounting { waiting, ended_sessions, starts, interims, stops, dropped }
-}
-
-fn dynamic_authorization(counts: DynauthCounts) -> DynamicAuthorization {
-    let DynauthCounts {
-        acknowledged,
-        refused,
-        repeated,
-        unknown_source,
-        distrusted,
-        outside_window,
-        too_many,
-    } = counts;
-    DynamicAuthorization {
-        acknowledged,
-        refused,
-        repeated,
-        unknown_source,
-        distrusted,
-        outside_window,
-        too_many,
-    }
 }

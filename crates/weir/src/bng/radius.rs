@@ -3,7 +3,8 @@
 use std::io::Write;
 
 use anyhow::Result;
-use weir_bng::api::{Accounting, DynamicAuthorization, Radius, RadiusServer};
+use weir_bng::DynauthCounts;
+use weir_bng::api::{Accounting, Radius, RadiusServer};
 
 use super::client::Client;
 use super::write_json;
@@ -22,8 +23,8 @@ fn show(radius: &Radius, out: &mut impl Write) -> Result<()> {
     let Accounting { waiting, ended_sessions, starts, interims, stops, dropped } = radius.accounting;
     write!(out, "accounting  starts {starts}  interims {interims}  stops {stops}  waiting {waiting}")?;
     writeln!(out, "  ended sessions that wait {ended_sessions}  dropped {dropped}")?;
-    let DynamicAuthorization { acknowledged, refused, repeated, .. } = radius.dynamic_authorization;
-    let DynamicAuthorization { unknown_source, distrusted, outside_window, too_many, .. } =
+    let DynauthCounts { acknowledged, refused, repeated, .. } = radius.dynamic_authorization;
+    let DynauthCounts { unknown_source, distrusted, outside_window, too_many, .. } =
         radius.dynamic_authorization;
     write!(out, "CoA and Disconnect  done {acknowledged}  refused {refused}  repeated {repeated}")?;
     write!(out, "  unknown source {unknown_source}  distrusted {distrusted}")?;
