@@ -132,7 +132,7 @@ pub(crate) enum Command {
     /// one value per run, and needs eight runs. A change is reported if a permutation test finds chance unlikely; single
     /// outliers are ignored. The report also lists what changed on the machine at the same time.
     Trend(Trend),
-    /// Copy runs to an archive that many machines share, each exactly once
+    /// Copy runs to an archive of many machines, each exactly once
     ///
     /// A run is known by its UUID and is stored as a whole or not at all: the same command may be repeated after any failure, on any
     /// host. A run that was interrupted and has gone on since it was pushed is completed. The archive is a database of PostgreSQL, whose

@@ -16,7 +16,8 @@ pub(super) async fn radius(State(asker): State<Asker>) -> Result<Json<Radius>, P
 
 fn document(bng: &Bng) -> Radius {
     let access = bng.radius_counts().map(|(name, counts, alive)| server("access", name, counts, alive));
-    let accounting = bng.accounting_server_counts().map(|(name, counts, alive)| server("accounting", name, counts, alive));
+    let accounting =
+        bng.accounting_server_counts().map(|(name, counts, alive)| server("accounting", name, counts, alive));
     Radius {
         servers: access.chain(accounting).collect(),
         accounting: self::accounting(bng),

@@ -23,7 +23,7 @@ pub(super) fn bng(input: &[u8]) {
 pub(super) fn bng_seeds() -> Vec<Vec<u8>> {
     let seed = |seed| {
         let mut dice = Dice::new(seed);
-        (0..1200).map(|_| dice.roll(256) as u8).collect()
+        (0..500).map(|_| dice.roll(256) as u8).collect()
     };
     (0..8).map(seed).collect()
 }

@@ -35,16 +35,16 @@ use super::{
     AccessPolicy, AccessSession, AccessState, Loops, NatProfile, SubscriberConfig, SubscriberEvent,
     UnknownSessions,
 };
-use crate::address::{bits, mapped4, words_of, words6};
+use crate::address::{mapped4, words6};
 use crate::batch::{Frames, PerFrame, Set};
 use crate::dir::Dir;
 use crate::drops::DropReason;
 use crate::frame::{Frame, IPV4, IPV6, Kind, Line, PPPOE, Subscriber};
 use crate::kept::Ticket;
-use crate::prefix::{Prefix, is_link_local, mask6};
+use crate::prefix::{Prefix, is_link_local};
 use crate::shape::{Departed, Shapers, Side as Direction};
 use crate::table::arena::Arena;
-use crate::table::index::{self, Index};
+use crate::table::index::Index;
 use crate::table::quota::{Quota, Rate, Rates};
 use crate::table::secret::Secret;
 use crate::table::shares::Host;

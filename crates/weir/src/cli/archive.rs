@@ -53,8 +53,7 @@ pub(crate) enum ArchiveCommand {
     /// Make the tables of an archive or bring them up to date, and give roles rights to it
     #[command(after_help = "\
 Examples:
-  createdb weir
-  weir archive setup --at postgres://postgres@%2Frun%2Fpostgresql/weir --writer lab --reader guest")]
+  weir archive setup --at postgres://postgres@%2Frun%2Fpostgresql/weir --writer lab --reader guest    after `createdb weir`")]
     Setup {
         /// The archive, with the role that owns the database
         #[arg(long, value_name = "URL")]

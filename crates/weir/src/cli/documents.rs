@@ -11,6 +11,7 @@ mod pages;
 const OTHERS: &[&str] = &[
     "./test",
     "cargo",
+    "chrt",
     "cp",
     "createdb",
     "curl",

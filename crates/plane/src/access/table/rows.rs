@@ -4,6 +4,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
 
+use super::super::bucket::Bucket;
 use super::super::counts::{FrameKind, Traffic};
 use super::super::echo::Echoes;
 use super::super::labels::{LabelTable, Labels};
@@ -11,15 +12,14 @@ use super::super::removed::Removed;
 use super::super::state::Standing;
 use super::super::walled::Walled;
 use super::super::{AccessPolicy, AccessSession, AccessState, NatProfile, UnknownSessions};
-use super::{Details, Owned, PPPOE_MRU, RELEASED, REST_EPOCHS, SENDERS, Side, TERMINATIONS, Tables, Taken};
-use crate::address::{bits, mapped4, words_of};
+use super::{Details, HOST_BITS, Owned, RELEASED, REST_EPOCHS, SENDERS, Side, TERMINATIONS, Tables, Taken};
+use crate::address::{bits, mapped4, words_of, words6};
 use crate::frame::{Line, Subscriber};
 use crate::prefix::{Prefix, mask6};
 use crate::table::arena::Arena;
 use crate::table::index::{self, Index};
 use crate::table::quota::Quota;
 use crate::table::secret::Secret;
-use crate::time::Time;
 
 impl Tables {
     pub(super) fn new(seed: u64) -> Tables {

@@ -2,6 +2,7 @@ use std::collections::HashMap;
 use std::net::Ipv4Addr;
 
 use super::*;
+use crate::address::words_of;
 use crate::frame::PortId;
 use crate::random::Random;
 use crate::tags::Tags;
