@@ -12,6 +12,7 @@ use crate::io;
 use crate::name::Name;
 use crate::nat::Nat;
 use crate::plan::{self, Rates};
+use crate::radius::client;
 use crate::session;
 use crate::subscriber::{self, Key, Status};
 
@@ -297,20 +298,9 @@ pub struct RadiusServer {
     pub service: String,
     /// Whether it answers.
     pub alive: bool,
-    /// First datagrams of requests.
-    pub requests: u64,
-    /// Datagrams that were sent again.
-    pub repeated: u64,
-    /// Answers that were believed.
-    pub answers: u64,
-    /// Answers of no open request: late or repeated ones.
-    pub late: u64,
-    /// Answers with a wrong authenticator.
-    pub forged: u64,
-    /// Answers without the Message-Authenticator that they must have.
-    pub without_authenticator: u64,
-    /// Answers that are no packet, or of another kind.
-    pub malformed: u64,
+    /// What was counted for it.
+    #[serde(flatten)]
+    pub counts: client::Counts,
 }
 
 /// What servers were told of sessions.

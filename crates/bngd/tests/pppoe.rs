@@ -292,16 +292,21 @@ pub(crate) fn dual_stack(pppoe: &str) -> String {
     text.replace("limit subscriber 1000", &format!("{pool}, {pppoe}"))
 }
 
-/// IPv4 by IPCP and IPv6 by SLAAC in the same sessions, over the end of the program.
-#[test]
-fn devices_with_both_families_keep_both_when_the_program_is_killed() {
-    let text = dual_stack("pppoe auth chap-md5 ms-chapv2 pap");
-    let Some(mut rig) = Rig::of(&text) else { return };
+/// A subscriber for each method of authentication.
+fn add_logins(rig: &mut Rig) {
     for number in 1..=METHODS.len() {
         rig.add_subscriber(&format!(
             r#"{{"name": "d{number}", "login": "d{number}@isp", "password": "secret", "plan": "basic"}}"#
         ));
     }
+}
+
+/// IPv4 by IPCP and IPv6 by SLAAC in the same sessions, over the end of the program.
+#[test]
+fn devices_with_both_families_keep_both_when_the_program_is_killed() {
+    let text = dual_stack("pppoe auth chap-md5 ms-chapv2 pap");
+    let Some(mut rig) = Rig::of(&text) else { return };
+    add_logins(&mut rig);
     let devices = with(&rig, || {
         let mut devices = Devices::new();
         devices.dial();
@@ -341,11 +346,7 @@ fn devices_dial_in_and_a_program_that_is_killed_loses_no_session() {
     let pppoe = "limit subscriber 1000, pppoe auth chap-md5 ms-chapv2 pap mtu 1508";
     let text = TEXT.replace("limit subscriber 1000", pppoe);
     let Some(mut rig) = Rig::of(&text) else { return };
-    for number in 1..=METHODS.len() {
-        rig.add_subscriber(&format!(
-            r#"{{"name": "d{number}", "login": "d{number}@isp", "password": "secret", "plan": "basic"}}"#
-        ));
-    }
+    add_logins(&mut rig);
     let devices = with(&rig, || {
         let mut devices = Devices::new();
         devices.dial();

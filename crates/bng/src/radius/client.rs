@@ -20,6 +20,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use super::access::Request;
 use super::attribute::{Attributes, number};
 use super::packet::{Distrust, Packet, Require, code, hide_password};
@@ -199,7 +201,7 @@ pub enum Failure {
 }
 
 /// What a client counts for each server.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Counts {
     /// First datagrams of requests.
     pub requests: u64,

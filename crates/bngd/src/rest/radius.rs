@@ -26,19 +26,7 @@ fn document(bng: &Bng) -> Radius {
 }
 
 fn server(service: &str, server: &str, counts: Counts, alive: bool) -> RadiusServer {
-    let Counts { requests, repeated, answers, late, forged, without_authenticator, malformed, .. } = counts;
-    RadiusServer {
-        server: server.into(),
-        service: service.into(),
-        alive,
-        requests,
-        repeated,
-        answers,
-        late,
-        forged,
-        without_authenticator,
-        malformed,
-    }
+    RadiusServer { server: server.into(), service: service.into(), alive, counts }
 }
 
 /// What servers were told of sessions.

@@ -5,6 +5,7 @@ use std::io::Write;
 use anyhow::Result;
 use weir_bng::DynauthCounts;
 use weir_bng::api::{Accounting, Radius, RadiusServer};
+use weir_bng::radius::client::Counts;
 
 use super::client::Client;
 use super::write_json;
@@ -33,15 +34,16 @@ fn show(radius: &Radius, out: &mut impl Write) -> Result<()> {
 
 /// `one  accounting  alive  requests 7  repeated 0  answers 7`, and what was wrong with answers.
 fn line(one: &RadiusServer) -> String {
-    let RadiusServer { server, service, alive, requests, repeated, answers, .. } = one;
+    let RadiusServer { server, service, alive, counts } = one;
+    let Counts { requests, repeated, answers, late, forged, without_authenticator, malformed } = *counts;
     let alive = if *alive { "alive" } else { "dead" };
     let mut line =
         format!("{server}  {service}  {alive}  requests {requests}  repeated {repeated}  answers {answers}");
     for (what, count) in [
-        ("late", one.late),
-        ("forged", one.forged),
-        ("without Message-Authenticator", one.without_authenticator),
-        ("malformed", one.malformed),
+        ("late", late),
+        ("forged", forged),
+        ("without Message-Authenticator", without_authenticator),
+        ("malformed", malformed),
     ] {
         if count > 0 {
             line = format!("{line}  {what} {count}");
@@ -60,16 +62,10 @@ mod tests {
             server: "one".into(),
             service: "access".into(),
             alive: true,
-            requests: 7,
-            repeated: 1,
-            answers: 6,
-            late: 0,
-            forged: 0,
-            without_authenticator: 0,
-            malformed: 0,
+            counts: Counts { requests: 7, repeated: 1, answers: 6, ..Counts::default() },
         };
         assert_eq!(line(&one), "one  access  alive  requests 7  repeated 1  answers 6");
-        (one.forged, one.alive) = (2, false);
+        (one.counts.forged, one.alive) = (2, false);
         assert_eq!(line(&one), "one  access  dead  requests 7  repeated 1  answers 6  forged 2");
     }
 }
