@@ -77,6 +77,9 @@ impl Config {
             Object::Subscriber(SubscriberChange::UnknownSessions(was)) => {
                 self.sessions.unknown = was.new.unwrap_or_default();
             }
+            Object::Subscriber(SubscriberChange::Grace(was)) => {
+                self.sessions.grace = was.new.unwrap_or_default();
+            }
             Object::Filter(stage, change) => match &mut self.stages[*stage] {
                 StageConfig::Filter(filter) => filter.take(change),
                 other => unreachable!("{other:?} is no filter"),
