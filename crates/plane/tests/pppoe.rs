@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use weir_packet::checksum::{fold, pseudo_header, sum};
+use weir_packet::checksum::{fold, pseudo_header, sum, write_ipv4};
 use weir_packet::frame::Mac;
 use weir_packet::neighbour::{Host, answer, question};
 use weir_plane::scenario::packet;
@@ -968,7 +968,17 @@ fn a_million_random_commands_under_traffic_agree_with_a_model() {
     commands_under_traffic(1_000_000);
 }
 
-/// What one customer floods the node with, while another one sends and receives: that one loses nothing.
+/// A packet as a fragment with any number: the first one, or one of the middle.
+fn fragment(mut packet: Vec<u8>, dice: &mut Dice) -> Vec<u8> {
+    let number = dice.roll(65_536) as u16;
+    packet[4..6].copy_from_slice(&number.to_be_bytes());
+    let more_and_offset = 0x2000 | (dice.roll(2) as u16 * 185);
+    packet[6..8].copy_from_slice(&more_and_offset.to_be_bytes());
+    write_ipv4(&mut packet[..20]);
+    packet
+}
+
+/// What one customer floods the node with (SYN, spoofed sources, fragments, unknown sessions and devices, PADI, RS, ARP), while another one sends and receives: that one loses nothing.
 #[test]
 fn a_flood_of_one_subscriber_takes_nothing_from_another() {
     let mut node = Node::with_two();
@@ -985,7 +995,8 @@ fn a_flood_of_one_subscriber_takes_nothing_from_another() {
     for round in 0..300 {
         for _ in 0..30 {
             let line = Line(0, [0, 0], dice.roll(250) as u8, dice.roll(65_536) as u16);
-            let frame = match dice.roll(8) {
+            let frame = match dice.roll(9) {
+                8 => ANNA.up(&fragment(packets[0].clone(), &mut dice)),
                 0 => line.frame(line.own(), line.mac(), &[0x88, 0x63, 0x11, 9, 0, 0, 0, 0]),
                 1 => line.frame([0xff; 6], line.mac(), &[0x88, 0x63, 0x11, 9, 0, 0, 0, 0]),
                 2 => line.frame(line.own(), line.mac(), &line.ppp(0xc021, &[9, 1, 0, 8, 0, 0, 0, 0])),
