@@ -5,6 +5,7 @@ mod brownout;
 mod flood;
 mod grace;
 mod pppoe;
+mod profiles;
 mod radsec;
 mod rest;
 mod restart;
