@@ -8,7 +8,7 @@ use weir_plane::{
     SubscriberCount,
 };
 
-use crate::backend::Backend;
+use crate::carrier::has_carrier;
 use crate::counters::Snapshot;
 use crate::node::{Node, NodeError, answers};
 use crate::query::{
@@ -42,13 +42,6 @@ fn page<T, C>(
     all.truncate(most);
     let next = all.last().filter(|_| more).map(place);
     (all, next)
-}
-
-/// Whether the interface of a port has a carrier; true where that is not known.
-pub(crate) fn has_carrier(rtnl: &mut Option<Rtnl>, backend: Option<&Backend>) -> bool {
-    let name = backend.and_then(Backend::interface);
-    let link = name.and_then(|name| rtnl.as_mut()?.link(name).ok());
-    link.is_none_or(|link| link.carrier)
 }
 
 impl Node {

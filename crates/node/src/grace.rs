@@ -9,16 +9,10 @@
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
-use weir_linux::rtnl::Rtnl;
-use weir_plane::{Command, PortId, SubscriberCommand};
-
-use crate::answers::has_carrier;
-use crate::node::{Node, NodeError};
+use weir_plane::PortId;
 
 /// Interval between two looks at the links.
 const LOOK: Duration = Duration::from_millis(500);
-/// Sessions that one list of commands ends.
-const MOST_AT_ONCE: usize = 1024;
 /// Ended sessions that are remembered, as many as their counters are; one more displaces the oldest.
 const MOST_ENDED: usize = 65_536;
 
@@ -35,7 +29,7 @@ pub(crate) struct Grace {
 
 impl Grace {
     /// Whether it is time to look at the links.
-    fn is_due(&mut self, now: Instant) -> bool {
+    pub(crate) fn is_due(&mut self, now: Instant) -> bool {
         let is_due = self.looked.is_none_or(|looked| now.duration_since(looked) >= LOOK);
         if is_due {
             self.looked = Some(now);
@@ -44,7 +38,7 @@ impl Grace {
     }
 
     /// Takes whether each access port has its link; returns the ports that have had none for the grace.
-    fn passed(&mut self, now: Instant, grace: Duration, links: &[(PortId, bool)]) -> Vec<PortId> {
+    pub(crate) fn passed(&mut self, now: Instant, grace: Duration, links: &[(PortId, bool)]) -> Vec<PortId> {
         let is_down = |port: &PortId| links.contains(&(*port, false));
         self.lost.retain(|port, _| is_down(port));
         let mut passed = Vec::new();
@@ -57,7 +51,7 @@ impl Grace {
         passed
     }
 
-    fn note(&mut self, ended: &[u64]) {
+    pub(crate) fn note(&mut self, ended: &[u64]) {
         for session in ended {
             if self.ended.insert(*session) {
                 self.order.push_back(*session);
@@ -74,49 +68,6 @@ impl Grace {
     pub(crate) fn ended_after(&self, session: Option<u64>) -> impl Iterator<Item = u64> {
         let first = session.map_or(Some(0), |session| session.checked_add(1));
         first.into_iter().flat_map(|first| self.ended.range(first..).copied())
-    }
-}
-
-impl Node {
-    /// Ends the sessions whose access ports have had no link for the grace; returns those that it has ended now. It looks at the links twice
-    /// a second at most.
-    ///
-    /// # Errors
-    /// The node has ended.
-    pub fn end_sessions_without_link(&self, now: Instant) -> Result<Vec<u64>, NodeError> {
-        let sessions = self.sessions_without_link(now);
-        let mut ended = Vec::new();
-        for some in sessions.chunks(MOST_AT_ONCE) {
-            // First: a control program that misses them finds out why.
-            self.grace.lock().expect("no thread panics with it").note(some);
-            let remove = |session: &u64| Command::Subscriber(SubscriberCommand::Remove { session: *session });
-            match self.command(&some.iter().map(remove).collect::<Vec<_>>()) {
-                Ok(_) => ended.extend(some),
-                // The control program has removed one of them meanwhile; the next look ends the others.
-                Err(NodeError::Refused(_)) => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(ended)
-    }
-
-    fn sessions_without_link(&self, now: Instant) -> Vec<u64> {
-        let running = self.running.lock().expect("no thread panics with it");
-        let mut grace = self.grace.lock().expect("no thread panics with it");
-        if !grace.is_due(now) {
-            return Vec::new();
-        }
-        let access = running.config.ordered().filter(|(_, port)| port.is_access).map(|(number, _)| number);
-        let access: Vec<PortId> = access.collect();
-        if access.is_empty() {
-            return Vec::new();
-        }
-        let mut rtnl = Rtnl::open().ok();
-        let link =
-            |port: PortId| (port, has_carrier(&mut rtnl, running.backends[usize::from(port.0)].as_ref()));
-        let links: Vec<(PortId, bool)> = access.into_iter().map(link).collect();
-        let passed = grace.passed(now, running.config.grace(), &links);
-        passed.into_iter().flat_map(|port| running.config.sessions_at(port)).collect()
     }
 }
 

@@ -20,7 +20,7 @@
 //! - `bell.rs`, `termination.rs`: wake a thread that sleeps; decide that all threads have finished. loom tries all interleavings
 //! - `handover.rs`: rings that carry frames to the thread that they belong to; the plane (`crates/plane/src/steer.rs`)
 //!   decides which one
-//! - `grace.rs`: sessions of subscribers end when their access port has had no link for a time
+//! - `grace.rs`, `carrier.rs`, `node/links.rs`: sessions of subscribers end when their access port has had no link for a time
 //! - `kept.rs`: memory of frames that a stage keeps
 //! - `fast.rs`: loads the entries of the fast path into the XDP programs and reads their counters
 //! - `config.rs`, `running_config.rs`, `backend.rs`, `opened.rs`: the node's text, its ports, and opening them
@@ -33,6 +33,7 @@ mod answers;
 mod applied;
 mod backend;
 mod bell;
+mod carrier;
 mod config;
 mod counters;
 mod fast;

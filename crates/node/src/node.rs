@@ -2,6 +2,7 @@
 
 mod apply;
 mod control;
+mod links;
 mod ports;
 
 use std::io;
