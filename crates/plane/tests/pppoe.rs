@@ -543,7 +543,8 @@ fn packets_of_a_subscriber_for_its_own_prefixes_are_dropped() {
     assert_eq!(node.departures().len(), 1, "the text has changed");
 }
 
-/// An id that is used again, by another device or another subscriber: no frame gets to the session that had it before.
+/// An id that is used again, by another device or another subscriber: no frame gets to the session that had it before. (osvbng#419: frames of
+/// sessions that were freed.)
 #[test]
 fn a_frame_of_an_ended_session_reaches_no_other() {
     let mut node = Node::with_two();
@@ -976,6 +977,29 @@ fn fragment(mut packet: Vec<u8>, dice: &mut Dice) -> Vec<u8> {
     packet[6..8].copy_from_slice(&more_and_offset.to_be_bytes());
     write_ipv4(&mut packet[..20]);
     packet
+}
+
+/// Table, indexes, wheel of echo requests, and the queues' share: a session with both families that sends nothing.
+#[test]
+fn an_idle_session_takes_less_than_a_kibibyte_of_the_plane() {
+    const SESSIONS: u32 = 20_000;
+    let mut node = Node::new();
+    let empty = node.plane.subscriber_bytes();
+    let add = |n: u32| {
+        let [_, b, c, d] = n.to_be_bytes();
+        let session = Line(0, [0, 0], 0, 1 + n as u16);
+        let prefixes = [format!("100.{}.{c}.{d}/32", 65 + b), format!("2001:db8:1{c:02x}:{d:x}::/64")];
+        let [v4, v6] = &prefixes;
+        let mac = MacText::from([2, 1, 0, b, c, d]);
+        let entry =
+            SubscriberEntry { mac, plan: Some("basic".into()), ..session.entry(1 + u64::from(n), &[v4, v6]) };
+        Command::Subscriber(SubscriberCommand::Add(entry))
+    };
+    let changes = node.config.decide(&(0..SESSIONS).map(add).collect::<Vec<_>>()).expect("each has its own");
+    node.plane.take(Time::from_ms(node.ms), Update::of_changes(&changes)).expect("room");
+    let each = (node.plane.subscriber_bytes() - empty) / SESSIONS as usize;
+    println!("{each} bytes for each session, {empty} without any");
+    assert!((128..1024).contains(&each), "{each} bytes");
 }
 
 /// What one customer floods the node with (SYN, spoofed sources, fragments, unknown sessions and devices, PADI, RS, ARP), while another one sends and receives: that one loses nothing.
