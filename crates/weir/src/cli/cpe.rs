@@ -6,7 +6,9 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use weir_config::rate::fps;
 use weir_config::unit;
-use weir_cpe::{ClientId, Lines, Load, Mac, Method, Options, Pppoe, Preset, SHORTEST_FRAME, Template};
+use weir_cpe::{
+    ClientId, Lines, Load, Mac, Method, Options, Pppoe, Preset, SHORTEST_FRAME, Tapped, Template,
+};
 
 use super::frames::seconds;
 
@@ -221,7 +223,7 @@ impl Cpe {
             monkey: self.monkey,
             release: self.release,
             release_per_s: None,
-            tap: self.tap.is_some(),
+            tap: if self.tap.is_some() { Tapped::First } else { Tapped::None },
             seed: self.seed.unwrap_or(seed),
         }
     }
