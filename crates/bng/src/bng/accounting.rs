@@ -7,6 +7,7 @@
 //! - The record of a session says that its Start waits, and the record of its end that its Stop waits. So after a crash at any record
 //!   each Start has a Stop; at most a message is sent twice, with the same Acct-Session-Id.
 //! - A Stop waits until the node has said what the session counted, at most [`HELD`].
+//! - An interim update is a record with the counters of its time, until a server has answered it, a newer one is due, or the session ends.
 //! - Nothing else waits for accounting: messages are made and sent after all other outputs of an input.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
@@ -108,8 +109,12 @@ impl Bng {
     pub(super) fn set_accounting_servers(&mut self, servers: Vec<Server>, out: &mut Outputs) {
         let mut outputs = Vec::new();
         self.ledger.has_servers = !servers.is_empty();
-        if !std::mem::replace(&mut self.ledger.has_begun, true) && self.revision == 0 {
-            self.lost_all();
+        let is_first = !std::mem::replace(&mut self.ledger.has_begun, true);
+        if is_first && self.revision == 0 {
+            self.lost_all(out);
+        }
+        if is_first && self.ledger.lost_all_s.is_some() {
+            self.ledger.send(NODE, Message::Start);
         }
         self.ledger.client.configure(self.now, servers, &mut outputs);
         self.accounting_outputs(outputs, out);
@@ -117,6 +122,8 @@ impl Bng {
         for (session, index) in all {
             self.tell_start(session, index);
         }
+        let interims: Vec<SessionId> = self.ledger.interims.keys().copied().collect();
+        interims.into_iter().for_each(|session| self.ledger.send(session, Message::Interim));
         let ended: Vec<SessionId> = self.ledger.ended.keys().copied().collect();
         for session in ended {
             let told = self.ledger.ended.get(&session).map(|ended| ended.of.account.told);
@@ -131,10 +138,11 @@ impl Bng {
     }
 
     /// This program has no sessions of before, and has lost them if there were any.
-    fn lost_all(&mut self) {
+    fn lost_all(&mut self, out: &mut Outputs) {
         if self.accounts() {
-            self.ledger.lost_all_s = self.now.wall_s;
-            self.ledger.send(NODE, Message::Start);
+            let at_s = self.now.wall_s;
+            self.ledger.lost_all_s = Some(at_s);
+            self.store(Change::LostAll { at_s }, out);
         }
     }
 
@@ -177,13 +185,19 @@ impl Bng {
         }
     }
 
-    /// A session goes on.
-    pub(super) fn tell_interim(&mut self, session: SessionId, index: Index) {
-        let online = self.subscribers.get(index).and_then(|entry| entry.online.as_ref());
-        let account = online.and_then(|online| online.session.lease.account.as_ref());
-        if account.is_some_and(|account| account.told != Told::Off) {
-            self.ledger.send(session, Message::Interim);
+    /// A session goes on. What it has counted by now is on disk until a server has answered.
+    pub(super) fn tell_interim(&mut self, session: SessionId, index: Index, out: &mut Outputs) {
+        let now = self.now;
+        let Some(online) = self.online_mut(index) else { return };
+        let account = online.session.lease.account.as_ref();
+        if account.is_none_or(|account| account.told == Told::Off) {
+            return;
         }
+        let counters = online.session.counters;
+        online.counted_at = now.at;
+        self.store(Change::Interim { session, at_s: now.wall_s, counters }, out);
+        self.ledger.keep_interim(session, now.wall_s, counters);
+        self.ledger.send(session, Message::Interim);
     }
 
     /// When a session ends, for its record; `None`: no Stop follows.

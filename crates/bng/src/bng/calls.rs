@@ -385,8 +385,9 @@ impl Bng {
     fn layer_is_down(&mut self, id: CallId, layer: Layer, out: &mut Outputs) {
         let Some(call) = self.calls.calls.get_mut(&id) else { return };
         let Some((index, _)) = call.login else { return };
+        let cause = call.endpoint.end().map_or(EndCause::Released, cause_of);
         if !call.endpoint.is_link_open() && call.session.take().is_some() {
-            self.end(index, EndCause::Released, out);
+            self.end(index, cause, out);
         } else if matches!(layer, Layer::Ipv6(_)) && call.session.is_some() {
             self.stop_advertising(index);
         }
@@ -496,13 +497,8 @@ impl Bng {
     fn call_ended(&mut self, id: CallId, end: End, out: &mut Outputs) {
         let Some(call) = self.calls.calls.get(&id) else { return };
         let (line, mac, session_id) = (call.key.line.clone(), call.mac, call.key.id);
-        let cause = match end {
-            End::Peer => EndCause::Released,
-            End::Closed => EndCause::Disconnected,
-            _ => EndCause::Lost,
-        };
         let was_online = call.session.is_some();
-        self.drop_call(id, cause, out);
+        self.drop_call(id, cause_of(end), out);
         if !was_online && end != End::Rejected {
             self.trace(&line, mac, Outcome::LinkEnded(end));
         }
@@ -591,6 +587,18 @@ impl Bng {
         let pool = self.addresses.pool(client).or(self.addresses.pools().first());
         let dns = [0, 1].map(|at| self.config.dns.get(at).copied().unwrap_or(none));
         Addresses { gateway: pool.map_or(none, |pool| pool.router), client, dns }
+    }
+}
+
+/// The cause of a session whose negotiation has ended.
+fn cause_of(end: End) -> EndCause {
+    match end {
+        End::Peer => EndCause::Released,
+        End::Closed => EndCause::Disconnected,
+        End::NoNetwork => EndCause::ServiceLost,
+        End::NoAnswer | End::Looped | End::MethodRefused | End::NoCredentials | End::Rejected => {
+            EndCause::Lost
+        }
     }
 }
 

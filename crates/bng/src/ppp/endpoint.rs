@@ -236,6 +236,11 @@ impl Endpoint {
         matches!(self.phase, Phase::Ended)
     }
 
+    /// Why it ends; `None`: it goes on.
+    pub fn end(&self) -> Option<End> {
+        self.end
+    }
+
     /// Whether LCP is open.
     pub fn is_link_open(&self) -> bool {
         self.lcp.state() == State::Opened

@@ -5,6 +5,7 @@ use super::ledger::{Ended, OnDisk};
 use super::{HELD, REWRITE_AFTER};
 use crate::account::Told;
 use crate::bng::{Bng, Outputs};
+use crate::radius::accounting::NODE;
 use crate::record::{self, Change, Unaccounted};
 use crate::session::{Counters, EndCause, SessionId};
 use crate::subscribers::Online;
@@ -91,8 +92,14 @@ impl Bng {
     }
 
     pub(in crate::bng) fn adopt_answered(&mut self, session: SessionId, what: record::Answered) {
-        if what == record::Answered::Stop {
-            return self.ledger.forget(session);
+        match what {
+            record::Answered::Stop => return self.ledger.forget(session),
+            record::Answered::Interim => return self.forget_interim(session),
+            record::Answered::Start => {}
+        }
+        if session == NODE {
+            self.ledger.lost_all_s = None;
+            return;
         }
         let index = self.sessions.get(&session).copied();
         let account = match index.and_then(|index| self.online_mut(index)) {
@@ -110,8 +117,31 @@ impl Bng {
         ended.map(|ended| ended.of.counters = ended.of.counters.max(counters)).is_some()
     }
 
-    /// Sessions that have ended as records, for a log that is made short.
+    /// An interim update of the records waits.
+    pub(in crate::bng) fn adopt_interim(&mut self, session: SessionId, at_s: u64, counters: Counters) {
+        self.ledger.keep_interim(session, at_s, counters);
+    }
+
+    /// A session of the records has ended: its interim update does not wait any more.
+    pub(in crate::bng) fn forget_interim(&mut self, session: SessionId) {
+        self.ledger.interims.remove(&session);
+    }
+
+    /// All sessions of before the records were lost.
+    pub(in crate::bng) fn adopt_lost_all(&mut self, at_s: u64) {
+        self.ledger.lost_all_s = Some(at_s);
+    }
+
+    /// What waits for servers as records, for a log that is made short.
     pub(in crate::bng) fn unaccounted_changes(&self) -> impl Iterator<Item = Change> {
-        self.unaccounted().map(|of| Change::Unaccounted(Box::new(of.clone())))
+        let lost_all = self.ledger.lost_all_s.map(|at_s| Change::LostAll { at_s });
+        let online = self.ledger.interims.iter().filter(|(session, _)| self.sessions.contains_key(session));
+        let interims = online.map(|(session, interim)| Change::Interim {
+            session: *session,
+            at_s: interim.at_s,
+            counters: interim.counters,
+        });
+        let ended = self.unaccounted().map(|of| Change::Unaccounted(Box::new(of.clone())));
+        lost_all.into_iter().chain(interims).chain(ended)
     }
 }

@@ -77,6 +77,9 @@ impl Bng {
             }
             sent += 1;
             let Some((session, message)) = self.ledger.spool.take() else { break };
+            if message == Message::Interim {
+                self.ledger.interim_is_sent(session);
+            }
             let mut outputs = Vec::new();
             match self.accounting_request(session, message) {
                 Some(request) => self.ledger.client.send(self.now, Token(session.0), request, &mut outputs),
@@ -158,13 +161,32 @@ impl Bng {
             *count += 1;
         }
         match message {
-            Some(Message::Start) if session != NODE => self.start_is_answered(session, out),
+            Some(Message::Start) if session == NODE => {
+                self.ledger.lost_all_s = None;
+                self.store(Change::Accounted { session, what: record::Answered::Start }, out);
+            }
+            Some(Message::Start) => self.start_is_answered(session, out),
+            Some(Message::Interim) => self.interim_is_answered(session, out),
             Some(Message::Stop) => match self.ledger.ended.get_mut(&session) {
                 Some(ended) if ended.record == OnDisk::Yes => self.forget_ended(session, out),
                 Some(ended) => ended.is_answered = true,
                 None => {}
             },
-            _ => {}
+            None => {}
+        }
+    }
+
+    /// A server has an interim update; a newer one that was due meanwhile is sent now. The Stop of a session that has ended says more.
+    fn interim_is_answered(&mut self, session: SessionId, out: &mut Outputs) {
+        let Some(interim) = self.ledger.interims.get(&session) else { return };
+        let is_newest = interim.sent_s == Some(interim.at_s);
+        let is_online = self.sessions.contains_key(&session);
+        if is_online && !is_newest {
+            return self.ledger.send(session, Message::Interim);
+        }
+        self.ledger.interims.remove(&session);
+        if is_online {
+            self.store(Change::Accounted { session, what: record::Answered::Interim }, out);
         }
     }
 
@@ -185,7 +207,7 @@ impl Bng {
     pub(super) fn accounting_request(&self, session: SessionId, message: Message) -> Option<Request> {
         if session == NODE {
             let attributes = self.config.aaa.nas.attributes();
-            return Some(node_request(attributes, message, self.ledger.lost_all_s));
+            return Some(node_request(attributes, message, self.ledger.lost_all_s?));
         }
         let of = match self.ledger.ended.get(&session) {
             Some(ended) => ended.of.clone(),
@@ -196,8 +218,13 @@ impl Bng {
                 Unaccounted::of(online, account, self.now.wall_s, EndCause::Released)
             }
         };
-        let happened_s = if message == Message::Start { of.start_s } else { of.end_s };
-        let Unaccounted { start_s, counters, cause, .. } = of;
+        let interim = self.ledger.interims.get(&session).filter(|_| message == Message::Interim);
+        let (happened_s, counters) = match interim {
+            Some(interim) => (interim.at_s, interim.counters),
+            None if message == Message::Start => (of.start_s, of.counters),
+            None => (of.end_s, of.counters),
+        };
+        let Unaccounted { start_s, cause, .. } = of;
         let report = Report { message, happened_s, start_s, counters, cause };
         Some(report.request(self.account_attributes(&of), self.config.accounting.input))
     }
