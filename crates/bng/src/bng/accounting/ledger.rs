@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::AccountingCounts;
-use crate::account::{Account, AccountId, Facts, Told};
+use crate::account::{Account, AccountId, AccountState, Facts};
 use crate::radius::accounting::{Message, Spool};
 use crate::radius::client::{Client, Timers};
 use crate::random::{Random, mac_sha256};
@@ -109,11 +109,26 @@ impl Ledger {
     /// A new account without any facts.
     pub(in crate::bng) fn account(&mut self) -> Account {
         let id = AccountId(u64::from_be_bytes(self.random.bytes()));
-        Account { id, told: Told::Off, is_walled: false, facts: self.no_facts.clone() }
+        Account { id, state: AccountState::Off, is_walled: false, facts: self.no_facts.clone() }
     }
 
     pub(in crate::bng) fn random(&mut self) -> &mut Random {
         &mut self.random
+    }
+
+    pub(in crate::bng) fn client(&mut self) -> &mut Client {
+        &mut self.client
+    }
+
+    /// Something may be sent, or is due at another time.
+    pub(in crate::bng) fn is_changed(&mut self) {
+        self.is_dirty = true;
+    }
+
+    /// A server answers again: what waits is sent at once.
+    pub(in crate::bng) fn server_has_returned(&mut self) {
+        self.paused_until = None;
+        self.spool.hurry();
     }
 
     pub(super) fn send(&mut self, session: SessionId, message: Message) {

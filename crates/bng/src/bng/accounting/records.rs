@@ -3,7 +3,7 @@
 
 use super::ledger::{Ended, OnDisk};
 use super::{HELD, REWRITE_AFTER};
-use crate::account::Told;
+use crate::account::AccountState;
 use crate::bng::{Bng, Outputs};
 use crate::radius::accounting::NODE;
 use crate::record::{self, Change, Unaccounted};
@@ -78,7 +78,7 @@ impl Bng {
         counters: Counters,
     ) {
         let account = online.session.lease.account.clone();
-        let Some(account) = account.filter(|account| account.told != Told::Off) else { return };
+        let Some(account) = account.filter(|account| account.state != AccountState::Off) else { return };
         let mut of = Unaccounted::of(online, account, ended_s, cause);
         of.counters = of.counters.max(counters);
         self.adopt_unaccounted(of);
@@ -106,8 +106,8 @@ impl Bng {
             Some(online) => online.session.lease.account.as_mut(),
             None => self.ledger.ended.get_mut(&session).map(|ended| &mut ended.of.account),
         };
-        if let Some(account) = account.filter(|account| account.told == Told::Waits) {
-            account.told = Told::Started;
+        if let Some(account) = account.filter(|account| account.state == AccountState::Waits) {
+            account.state = AccountState::Started;
         }
     }
 

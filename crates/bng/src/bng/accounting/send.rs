@@ -3,15 +3,14 @@
 
 use super::ledger::OnDisk;
 use super::{DEAD_PAUSE, MOST_IN_TURN};
-use crate::account::{Account, Facts, Told};
+use crate::account::{Account, AccountState, Facts};
 use crate::bng::{Bng, Deadline, Outputs};
-use crate::io::{Event, Output};
 use crate::prefix::LinkPrefix;
 use crate::radius::Service;
 use crate::radius::access::{Place, Request, session_attributes};
 use crate::radius::accounting::{Answered, Message, NODE, Report, node_request};
 use crate::radius::attribute::{Attributes, number};
-use crate::radius::client::{self, Failure, LinkChange, Token};
+use crate::radius::client::{Failure, Token};
 use crate::record::{self, Change, Unaccounted};
 use crate::session::{EndCause, SessionId};
 use crate::subscriber::{Key, Subscriber};
@@ -28,38 +27,7 @@ impl Bng {
             self.ledger.paused_until = None;
         }
         self.ledger.spool.timer(now.at);
-        let mut outputs = Vec::new();
-        self.ledger.client.timer(now, &mut outputs);
-        self.accounting_outputs(outputs, out);
-        self.ledger.is_dirty = true;
-    }
-
-    /// A datagram of a server of accounting; one that is no answer is counted by the client.
-    pub(in crate::bng) fn accounting_datagram(
-        &mut self,
-        server: &str,
-        port: u16,
-        bytes: &[u8],
-        out: &mut Outputs,
-    ) {
-        let mut outputs = Vec::new();
-        let _ = self.ledger.client.datagram(self.now, server, port, bytes, &mut outputs);
-        self.accounting_outputs(outputs, out);
-        self.ledger.is_dirty = true;
-    }
-
-    /// A connection to a server of accounting is there, or has ended.
-    pub(in crate::bng) fn accounting_link(
-        &mut self,
-        server: &str,
-        port: u16,
-        change: LinkChange,
-        out: &mut Outputs,
-    ) {
-        let mut outputs = Vec::new();
-        self.ledger.client.link(self.now, server, port, change, &mut outputs);
-        self.accounting_outputs(outputs, out);
-        self.ledger.is_dirty = true;
+        self.tell_radius(Service::Accounting, out, |client, now, outputs| client.timer(now, outputs));
     }
 
     /// Sends what may be sent; after all other outputs of an input.
@@ -80,12 +48,13 @@ impl Bng {
             if message == Message::Interim {
                 self.ledger.interim_is_sent(session);
             }
-            let mut outputs = Vec::new();
-            match self.accounting_request(session, message) {
-                Some(request) => self.ledger.client.send(self.now, Token(session.0), request, &mut outputs),
-                None => self.ledger.spool.forget(session),
-            }
-            self.accounting_outputs(outputs, out);
+            let Some(request) = self.accounting_request(session, message) else {
+                self.ledger.spool.forget(session);
+                continue;
+            };
+            self.tell_radius(Service::Accounting, out, |client, now, outputs| {
+                client.send(now, Token(session.0), request, outputs);
+            });
         }
         self.ledger.is_dirty = false;
         self.plan_accounting();
@@ -109,37 +78,8 @@ impl Bng {
         }
     }
 
-    pub(super) fn accounting_outputs(&mut self, outputs: Vec<client::Output>, out: &mut Outputs) {
-        for output in outputs {
-            match output {
-                client::Output::Send { server, port, bytes } => {
-                    out.push(Output::Radius { service: Service::Accounting, server, port, bytes });
-                }
-                client::Output::Reconnect { server, port } => {
-                    out.push(Output::RadiusReconnect { service: Service::Accounting, server, port });
-                }
-                client::Output::Done { token, result } => {
-                    self.accounting_done(SessionId(token.0), result.map(drop), out);
-                }
-                client::Output::Distrusted { server, why } => {
-                    let server = format!("{server} (accounting)");
-                    out.push(Output::Event(Event::RadiusDistrusted { server, why }));
-                }
-                client::Output::Dead(server) => {
-                    let server = format!("{server} (accounting)");
-                    out.push(Output::Event(Event::RadiusServer { server, is_alive: false }));
-                }
-                client::Output::Alive(server) => {
-                    let server = format!("{server} (accounting)");
-                    out.push(Output::Event(Event::RadiusServer { server, is_alive: true }));
-                    self.ledger.paused_until = None;
-                    self.ledger.spool.hurry();
-                }
-            }
-        }
-    }
-
-    pub(super) fn accounting_done(
+    /// A message was answered, or why it was not.
+    pub(in crate::bng) fn accounting_done(
         &mut self,
         session: SessionId,
         result: Result<(), Failure>,
@@ -198,7 +138,7 @@ impl Bng {
             None => self.ledger.ended.get_mut(&session).map(|ended| &mut ended.of.account),
         };
         if let Some(account) = account {
-            account.told = Told::Started;
+            account.state = AccountState::Started;
             self.store(Change::Accounted { session, what: record::Answered::Start }, out);
         }
     }
