@@ -9,7 +9,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, UdpSocket};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -161,6 +161,15 @@ impl Rig {
     /// The program is killed, and begins anew.
     pub(crate) fn kill_bngd(&mut self) {
         kill_after(&mut self.bngd, Duration::ZERO);
+        self.restart_bngd();
+        self.until("ready", |rig| rig.get::<State>("/v1/status").is_some_and(|state| state.ready));
+    }
+
+    /// The program ends in order, its store is changed, and it begins anew.
+    pub(crate) fn upgrade_bngd(&mut self, change: impl FnOnce(&Path)) {
+        signal(&self.bngd, Signal::TERM);
+        assert_eq!(self.bngd.wait().expect("it ran").code(), Some(0));
+        change(&self.folder.join("store"));
         self.restart_bngd();
         self.until("ready", |rig| rig.get::<State>("/v1/status").is_some_and(|state| state.ready));
     }
