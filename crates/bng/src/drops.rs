@@ -98,7 +98,7 @@ reasons! {
     FixedAddressInUse Address "fixed_address_in_use" "the fixed address of the subscriber is assigned to another subscriber",
     FixedAddressDeclined Address "fixed_address_declined" "the fixed address of the subscriber is in quarantine: a client found it in use",
     FixedPrefixInUse Address "fixed_prefix_in_use" "the IPv6 prefix of the subscriber is assigned to another subscriber, or is in no pool",
-    NoPrefix Address "no_prefix" "the session has no IPv6 prefix, or its device has closed IPV6CP",
+    NoPrefix Address "no_prefix" "the device has no session with an IPv6 prefix yet, or has closed IPV6CP",
     PoolExhausted Address "pool_exhausted" "no pool has a free address",
     OtherServer Request "other_server" "the client has chosen another DHCP server",
     NoAddress Request "no_address" "the message names no address, or another one than the client has",

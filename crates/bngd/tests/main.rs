@@ -14,6 +14,7 @@ mod services {
     mod radius;
     mod radius_accounting;
     mod radius_codecs;
+    mod radius_sql;
     mod radius_tls;
 }
 mod slaac;
