@@ -105,6 +105,8 @@ impl Thread {
         let run = move || {
             let done = cpu.map_or(Ok(()), thread::pin_to).map(|()| thread::number());
             let failed = done.is_err();
+            // Or what is due is up to 50 us late, and so is a pause before the way out changes.
+            let _ = thread::exact_waits();
             if wait == Wait::Poll {
                 // Without the right to it, frames are later where this machine has other work.
                 let _ = thread::prefer();
