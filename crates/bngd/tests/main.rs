@@ -3,6 +3,7 @@
 mod accounting;
 mod brownout;
 mod flood;
+mod monkey;
 mod pppoe;
 mod radsec;
 mod rest;
