@@ -317,7 +317,7 @@ fn text(plan: &Concentrators, entry: Entry) -> String {
     format!(
         "node access1({vlan}access, on {ACCESS})\n  > access(gateway 100.64.0.1/10{gateway})\n  > route(default via 198.18.0.2)\n  \
          > wan(198.18.0.1/24, on {FAR}) hosts(198.18.2.1/24, on {HOSTS})\n\
-         limits(punt-dhcp4 1000000, punt-pppoe-discovery {discovery_per_s}, punt-ppp-control 1000000)\nrun(host none)\n\
+         limits(punt-dhcp4 1000000, punt-pppoe-discovery {discovery_per_s}, punt-ppp-control 1000000, punt-nd 1000000)\nrun(host none)\n\
          bng(pool main 100.64.0.2-100.127.255.254 router 100.64.0.1/10,\n  {six}plan fast down 10Gbit up 10Gbit, plan slow down 20Mbit up 5Mbit, plan {PLAN} down 1Mbit up 1Mbit,\n  \
          limit line 1000000 burst 1000000, limit subscriber 1000 burst 1000{pppoe})\n"
     )
