@@ -154,7 +154,7 @@ fn postgresql_has_interim_updates_and_what_came_while_it_was_away() {
     bed.rig.until("all have ended", |rig| rig.sessions().is_some_and(|all| all.is_empty()));
     bed.come_and_go(5);
     // The server is asked in vain until it is left alone.
-    bed.rig.until("the server is dead", |rig| rig.log().contains("RADIUS server one does not answer"));
+    bed.rig.until("the server is dead", |rig| rig.log().contains("one (accounting) does not answer"));
     bed.postgres.restart();
     bed.until_answered("eight Stops", |all| (all.starts, all.stops) == (8, 8));
     let rows = bed.rows(ENDED);
