@@ -71,6 +71,7 @@ reasons! {
     AcCookie Discovery "ac_cookie" "the PADR has no valid AC-Cookie: it is forged, or its PADO is more than a minute old",
     PppoeSessionsMac Discovery "pppoe_sessions_mac" "this MAC has as many PPPoE sessions as its limit allows",
     PppoeSessionsLine Discovery "pppoe_sessions_line" "this line has as many PPPoE sessions as its limit allows",
+    PppoeHalfOpen Discovery "pppoe_half_open" "as many PPPoE sessions are being set up as `pppoe sessions half-open` allows",
     PppoeIdsUsed Discovery "pppoe_ids_used" "all PPPoE session ids of this line are in use",
     PppoeSession Discovery "pppoe_session" "there is no PPPoE session of this id and MAC on this line",
     PppDiscarded Link "ppp_discarded" "PPP discards the frame: its protocol is not open, or its packet is no answer to the last request",

@@ -3,6 +3,7 @@
 mod accounting;
 mod brownout;
 mod flood;
+mod full_disk;
 mod pppoe;
 mod radsec;
 mod rest;
@@ -17,6 +18,7 @@ mod services {
     mod radius_tls;
 }
 mod slaac;
+mod soak;
 mod store;
 mod walled;
 
