@@ -221,6 +221,7 @@ impl Bng {
             Input::PasswordHashed { login, mark, hash } => self.password_hashed(login, mark, hash, out),
             Input::PasswordChecked { id, checked } => self.password_checked(id, checked, out),
             Input::SessionLost { session } => self.session_lost(session, out),
+            Input::EndedByNode { session, counters } => self.ended_by_node(session, counters, out),
             Input::NodeRefused { session } => self.refused_by_node(session),
             Input::Counted { session, counters } => self.counted(session, counters, out),
             Input::PortLink { port, link } => self.port_link(&port, link, out),

@@ -158,7 +158,7 @@ impl Emulator {
             bound: (0, 0),
             up: 0,
             released: 0,
-            far: far.map(|end| Far { end, mac: far_mac, peer: None }),
+            far: far.map(|end| Far { end, address6: options.far6, mac: far_mac, peer: None }),
             traffic: None,
             flooding: None,
             last_up_ns: 0,
@@ -329,7 +329,7 @@ impl Emulator {
             State::Up | State::Renewing | State::Rebinding if self.options.pppoe.is_none() => {
                 self.renew(number, now_ns, out);
             }
-            State::Up | State::Renewing | State::Rebinding => self.ask_echo(number, now_ns, out),
+            State::Up | State::Renewing | State::Rebinding => self.attend_session(number, now_ns, out),
             State::Waiting => self.begin(number, now_ns, out),
             State::Failed(_) | State::Released => {}
         }
@@ -420,9 +420,10 @@ impl Emulator {
         self.set_due(number, due_ns);
     }
 
-    /// When a device that is up has something to do: a renewal, or an echo.
+    /// When a device that is up has something to do: a renewal, a router solicitation, or an echo.
     fn up_due_ns(&self, number: u32, now_ns: u64) -> u64 {
-        self.devices[number as usize].renew_ns.min(self.echo_due_ns(now_ns))
+        let solicitation_ns = self.sessions.get(number as usize).map_or(NEVER, Session::solicitation_ns);
+        self.devices[number as usize].renew_ns.min(solicitation_ns).min(self.echo_due_ns(now_ns))
     }
 
     /// A device has no address any more.
@@ -504,7 +505,7 @@ impl Emulator {
             all_up: (self.up == u64::from(self.options.devices))
                 .then(|| Duration::from_nanos(self.last_up_ns - self.first_start_ns)),
             flood: self.flooding.as_ref().map_or(0, |flooding| flooding.sent),
-            prefixes: self.sessions.iter().filter(|session| session.prefix.is_some()).count() as u64,
+            prefixes: self.devices.iter().filter(|device| device.had_prefix).count() as u64,
             retransmissions: self.retransmissions,
             messages: self.messages,
             released: self.released_devices(),

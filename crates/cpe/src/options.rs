@@ -1,6 +1,6 @@
 //! What a run is asked to do.
 
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddrV4};
 use std::time::Duration;
 
 use weir_bng::ppp::auth::Method;
@@ -9,7 +9,11 @@ use weir_bng::{Mac, Tags};
 
 use crate::flood::Flood;
 use crate::lines::Lines;
-use crate::numbered::{MOST_DEVICES, SHORTEST_FRAME};
+use crate::numbered::{MOST_DEVICES, SHORTEST_FRAME, SHORTEST_FRAME6};
+
+/// Bytes of a VLAN tag, and of the headers of PPPoE and PPP.
+const TAG_BYTES: usize = 4;
+const PPPOE_BYTES: usize = 8;
 
 /// A run.
 #[derive(Debug, Clone)]
@@ -38,6 +42,8 @@ pub struct Options {
     pub broadcast: bool,
     /// The far end, to which each device sends its first packet.
     pub far: Option<SocketAddrV4>,
+    /// Its address of IPv6: every second frame of the traffic of a session with a prefix is of IPv6.
+    pub far6: Option<Ipv6Addr>,
     /// Whether the far end is this emulator's; else it returns packets (UDP echo).
     pub own_far: bool,
     /// How long a first packet is sent again and again.
@@ -179,6 +185,7 @@ impl Options {
             remote: None,
             broadcast: false,
             far: None,
+            far6: None,
             own_far: false,
             first_packet_timeout: Duration::from_secs(5),
             hold: Some(Duration::ZERO),
@@ -216,6 +223,15 @@ impl Options {
             "an own far end needs the address to which first packets go",
         );
         wrong(self.load.is_some() && !self.own_far, "numbered traffic needs an own far end");
+        wrong(self.far6.is_some() && !self.own_far, "an address of IPv6 of the far end needs an own far end");
+        wrong(
+            self.far6.is_some() && !self.pppoe.as_ref().is_some_and(|pppoe| pppoe.dual_stack),
+            "traffic of IPv6 needs sessions of PPPoE with IPv6: add dual stack",
+        );
+        wrong(
+            self.far6.is_some() && self.load.is_some_and(|load| load.frame_bytes < SHORTEST_FRAME6),
+            "a numbered frame of IPv6 has 80 bytes or more without FCS: use longer frames",
+        );
         wrong(
             self.flood.is_some_and(|flood| flood.per_s <= 0.0 || flood.per_s.is_nan()),
             "a flood has a rate above 0: use a higher rate",
@@ -263,6 +279,16 @@ impl Options {
             ));
         }
         found
+    }
+
+    /// Bytes that a frame has on the line of device 0 with its tags and the headers of PPPoE; without them it has `frame_bytes`.
+    pub fn line_bytes(&self, frame_bytes: usize) -> usize {
+        let tags = match self.lines.tags(0) {
+            Tags::None => 0,
+            Tags::One(_) => 1,
+            Tags::Two { .. } => 2,
+        };
+        frame_bytes + TAG_BYTES * tags + self.pppoe.as_ref().map_or(0, |_| PPPOE_BYTES)
     }
 
     /// The MAC address of a device.

@@ -74,17 +74,21 @@ impl Dut {
 pub(super) enum Access {
     /// An address by DHCPv4.
     Dhcp,
-    /// PPPoE with CHAP.
+    /// PPPoE with CHAP, IPv4 and IPv6.
     Pppoe,
+    /// PPPoE with CHAP and IPv4 alone.
+    PppoeIpv4,
 }
 
 impl Access {
-    const ALL: [(Access, &'static str); 2] = [(Access::Dhcp, "dhcp"), (Access::Pppoe, "pppoe")];
+    const ALL: [(Access, &'static str); 3] =
+        [(Access::Dhcp, "dhcp"), (Access::Pppoe, "pppoe"), (Access::PppoeIpv4, "pppoe-ipv4")];
 
     pub(super) fn name(self) -> &'static str {
         match self {
             Access::Dhcp => "dhcp",
             Access::Pppoe => "pppoe",
+            Access::PppoeIpv4 => "pppoe-ipv4",
         }
     }
 }
@@ -167,7 +171,7 @@ impl Concentrators {
         let mut all = Vec::new();
         for &dut in &self.duts {
             for &access in &self.access {
-                let asks = dut == Dut::Weir && access == Access::Pppoe;
+                let asks = dut == Dut::Weir && access != Access::Dhcp;
                 let aaa = if asks { &self.aaa[..] } else { &[Aaa::Local] };
                 all.extend(aaa.iter().map(|&aaa| Entry { dut, access, aaa }));
             }
