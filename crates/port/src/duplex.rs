@@ -10,7 +10,7 @@
 //! - `duplex/xdp.rs`: AF_XDP; `duplex/xdp/order.rs` chooses between socket and XDP program and keeps the order of frames
 //! - `duplex/packet.rs`, `duplex/tap.rs`, `duplex/file.rs`: AF_PACKET, TAP devices, capture files
 //! - `duplex/large.rs`: cuts large frames into segments and finishes checksums
-//! - `duplex/pool.rs`, `duplex/memory.rs`: the chunks and their memory
+//! - `duplex/pool.rs`, `duplex/memory.rs`: the chunks and their memory; `duplex/umem.rs`: the same for AF_XDP sockets
 
 mod file;
 mod large;
@@ -18,6 +18,7 @@ mod memory;
 mod packet;
 mod pool;
 mod tap;
+mod umem;
 mod xdp;
 
 use std::io;
@@ -31,6 +32,7 @@ pub use memory::{Memory, MemoryEnd};
 pub use packet::{Chooser, Packet, PacketOptions, Tags, Vids};
 pub use pool::{Chunk, FRONT, Pool};
 pub use tap::Tap;
+pub use umem::Umem;
 pub use xdp::{Redirectable, Xdp, takes_redirected};
 
 /// Most frames that one call hands on.
@@ -47,6 +49,14 @@ pub enum ReceiveMode {
 
 /// Where frames come and go; it belongs to one thread, with a pool.
 pub trait Port: Send {
+    /// It is about to receive in the thread that has this pool. A port that was opened with the pool has begun already.
+    fn begin(&mut self, _pool: &mut Pool) {}
+
+    /// Closes it. Returns the chunks of its pool that it had with the kernel, which are free now.
+    fn close(self: Box<Self>) -> Vec<Chunk> {
+        Vec::new()
+    }
+
     /// Appends frames that have arrived, at most [`BATCH`] of them, in their order. Never waits.
     ///
     /// # Errors

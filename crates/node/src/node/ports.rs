@@ -13,6 +13,7 @@ use weir_port::duplex::{Choice, PacketOptions, Port, ReceiveMode, Tags};
 use super::{NodeError, thread_error};
 use crate::backend::{Backend, OpenError, Wanted};
 use crate::config::{Config, Host};
+use crate::offload;
 use crate::running_config::RunningConfig;
 use crate::worker::{PortParts, Recipient};
 
@@ -175,8 +176,15 @@ impl Arranged {
         backend: &Option<Backend>,
     ) -> Result<(), String> {
         let begins = before.is_some_and(|before| before.vlan.is_plain()) && !port.vlan.is_plain();
-        if begins && matches!(backend, Some(Backend::Xdp(_))) {
+        let Some(Backend::Xdp(interface)) = backend else { return Ok(()) };
+        if begins {
             return Err(restart(&format!("the first vlan of `{}`, an AF_XDP port", port.name)));
+        }
+        if before.is_none()
+            && !port.vlan.is_plain()
+            && let Some(obstacle) = offload::obstacle_at(interface)
+        {
+            return Err(format!("port `{}`: {obstacle}", port.name));
         }
         Ok(())
     }
@@ -222,7 +230,7 @@ impl Arranged {
             let packet = PacketOptions { longest: running.longest, mode, tags, rings };
             let wanted = Wanted { packet, spread: self.plane.spread(n), fast: None };
             let backend = self.backends[n].as_ref().expect("it is one of the text");
-            backend.open_again(threads, wanted).map_err(|source| self.refused(n, source))
+            backend.open_again(&running.umems, wanted).map_err(|source| self.refused(n, source))
         };
         self.new.iter().map(open).collect()
     }
