@@ -148,6 +148,8 @@ pub(super) struct Shown<'a> {
     pub(super) echo_said: (Option<u16>, Option<u8>),
     pub(super) is_dead: bool,
     pub(super) is_routed: bool,
+    /// When its last packet was accepted.
+    pub(super) last_seen: Time,
     /// From it, and to it.
     pub(super) traffic: [Traffic; 2],
     pub(super) counts: [KindCounts; 2],
@@ -450,7 +452,9 @@ impl Subscribers {
         }
         let bytes = frame.bytes().len() + pppoe_bytes(side.line);
         let is_policed = tables.shapers.as_ref().is_none_or(|shapers| shapers.is_policed());
-        if is_policed && !side.bucket.allow(now, bytes) {
+        if !is_policed {
+            side.bucket.note(now);
+        } else if !side.bucket.allow(now, bytes) {
             let [over_rate, _] = &mut tables.details[index].dropped.over_rate;
             *over_rate += 1;
             return Err(Denied::OverRate);
@@ -655,6 +659,7 @@ impl Subscribers {
             echo_said: details.echo_said,
             is_dead: tables.echoes.is_dead(index),
             is_routed: details.is_routed,
+            last_seen: from.bucket.last(),
             traffic: [from.traffic, to.traffic],
             dropped: details.dropped,
             last_foreign: details.last_foreign,
