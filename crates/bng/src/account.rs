@@ -35,7 +35,7 @@ impl FromStr for AccountId {
 
 /// How far accounting of a session is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub enum Told {
+pub enum AccountState {
     /// There was no accounting server when it began.
     #[default]
     Off,
@@ -45,15 +45,15 @@ pub enum Told {
     Started,
 }
 
-impl Told {
-    const ALL: [Told; 3] = [Told::Off, Told::Waits, Told::Started];
+impl AccountState {
+    const ALL: [AccountState; 3] = [AccountState::Off, AccountState::Waits, AccountState::Started];
 
     /// Its name in records and answers.
     pub const fn name(self) -> &'static str {
         match self {
-            Told::Off => "off",
-            Told::Waits => "waits",
-            Told::Started => "started",
+            AccountState::Off => "off",
+            AccountState::Waits => "waits",
+            AccountState::Started => "started",
         }
     }
 }
@@ -100,7 +100,7 @@ pub struct Account {
     /// Acct-Session-Id.
     pub id: AccountId,
     /// How far accounting is.
-    pub told: Told,
+    pub state: AccountState,
     /// A limit was reached, or AAA has said so: the session reaches the walled garden alone.
     pub is_walled: bool,
     /// What does not change by itself.
@@ -110,7 +110,7 @@ pub struct Account {
 impl fmt::Display for Account {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Facts { name, classes, chargeable, circuit_id, remote_id, is_remote, limits } = &*self.facts;
-        write!(f, "{} {}", self.id, self.told.name())?;
+        write!(f, "{} {}", self.id, self.state.name())?;
         if self.is_walled {
             f.write_str(" walled")?;
         }
@@ -163,8 +163,8 @@ impl Account {
     pub(crate) fn read(words: &mut Words<'_>) -> Result<Account, String> {
         let id = words.value("an Acct-Session-Id")?;
         let word = words.word("`off`, `waits` or `started`")?;
-        let told = Told::ALL.into_iter().find(|told| told.name() == word);
-        let told = told.ok_or_else(|| format!("`{word}` should be off, waits or started"))?;
+        let state = AccountState::ALL.into_iter().find(|state| state.name() == word);
+        let state = state.ok_or_else(|| format!("`{word}` should be off, waits or started"))?;
         let is_walled = words.takes("walled");
         let mut facts = Facts::default();
         while let Some(word) = words.peek() {
@@ -172,7 +172,7 @@ impl Account {
                 break;
             }
         }
-        Ok(Account { id, told, is_walled, facts: Arc::new(facts) })
+        Ok(Account { id, state, is_walled, facts: Arc::new(facts) })
     }
 }
 

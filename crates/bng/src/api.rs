@@ -503,7 +503,7 @@ impl From<&session::Session> for Session {
             prefix: lease.prefix.map(|prefix| prefix.to_string()),
             relay: lease.device.relay,
             acct_session_id: account.map(|account| account.id.to_string()),
-            accounting: account.map(|account| account.told.name().into()),
+            accounting: account.map(|account| account.state.name().into()),
             walled: account.is_some_and(|account| account.is_walled),
             grace: grace_until.is_some(),
             brown_out: false,

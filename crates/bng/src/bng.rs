@@ -14,6 +14,7 @@ mod dhcp;
 mod dynauth;
 mod limits;
 mod queries;
+mod radius;
 mod sessions;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
@@ -35,7 +36,6 @@ use crate::mac::Mac;
 use crate::places::Places;
 use crate::pool::Addresses;
 use crate::prefix::Prefixes;
-use crate::radius::Service;
 use crate::radius::dynauth::{self as dynauth_server, ErrorCause};
 use crate::radius::plans::PlanTable;
 use crate::record::{Change, Record};
@@ -204,20 +204,19 @@ impl Bng {
             Input::NodeTable(table) => self.compare_node(table, out),
             Input::RadiusServers(servers) => self.set_radius_servers(servers, out),
             Input::AccountingServers(servers) => self.set_accounting_servers(servers, out),
-            Input::Radius { service: Service::Access, server, port, bytes } => {
-                self.radius_datagram(server, port, bytes, out)
-            }
-            Input::Radius { service: Service::Accounting, server, port, bytes } => {
-                self.accounting_datagram(server, port, bytes, out)
+            Input::Radius { service, server, port, bytes } => {
+                // A datagram that is no answer is counted by the client.
+                self.tell_radius(service, out, |client, now, outputs| {
+                    _ = client.datagram(now, server, port, bytes, outputs);
+                });
             }
             Input::DynauthOptions(options) => self.set_dynauth(options),
             Input::Dynauth { from, bytes } => self.dynauth_datagram(from, bytes, out),
             Input::Removed { session, counters } => self.removed_by_node(session, counters, out),
-            Input::RadiusLink { service: Service::Access, server, port, change } => {
-                self.radius_link(server, port, change, out)
-            }
-            Input::RadiusLink { service: Service::Accounting, server, port, change } => {
-                self.accounting_link(server, port, change, out)
+            Input::RadiusLink { service, server, port, change } => {
+                self.tell_radius(service, out, |client, now, outputs| {
+                    client.link(now, server, port, change, outputs);
+                });
             }
             Input::PasswordHashed { login, mark, hash } => self.password_hashed(login, mark, hash, out),
             Input::PasswordChecked { id, checked } => self.password_checked(id, checked, out),

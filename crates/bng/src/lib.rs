@@ -61,7 +61,7 @@ mod watch;
 mod why;
 mod words;
 
-pub use account::{Account, AccountId, Facts, Limits, Told};
+pub use account::{Account, AccountId, AccountState, Facts, Limits};
 pub use answer::LastAnswer;
 pub use bng::{AccountingCounts, Bng, Counts, DynauthCounts, Sizes};
 pub use config::{

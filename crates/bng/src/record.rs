@@ -77,6 +77,20 @@ pub enum Change {
         /// Which message.
         what: Answered,
     },
+    /// An interim update of a session is due; it waits for a server.
+    Interim {
+        /// The session.
+        session: SessionId,
+        /// When it was due, s since 1970.
+        at_s: u64,
+        /// What the session had counted then.
+        counters: Counters,
+    },
+    /// This concentrator has lost all sessions that servers may know: Accounting-On waits for a server.
+    LostAll {
+        /// When it began anew, s since 1970.
+        at_s: u64,
+    },
     /// A session has ended, and its Stop was not answered; written when a log is made short, in place of the records of the session.
     Unaccounted(Box<Unaccounted>),
     /// An address is in quarantine, because a client found it in use.
@@ -125,16 +139,21 @@ pub enum Change {
 /// A message of accounting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Answered {
-    /// Of the begin.
+    /// Of the begin; for session 0, Accounting-On.
     Start,
+    /// The newest interim update.
+    Interim,
     /// Of the end: nothing more is sent of the session.
     Stop,
 }
 
 impl Answered {
+    const ALL: [Answered; 3] = [Answered::Start, Answered::Interim, Answered::Stop];
+
     const fn name(self) -> &'static str {
         match self {
             Answered::Start => "start",
+            Answered::Interim => "interim",
             Answered::Stop => "stop",
         }
     }
@@ -221,6 +240,11 @@ impl fmt::Display for Change {
                 counted(f, *counters)
             }
             Change::Accounted { session, what } => write!(f, "accounted {session} {}", what.name()),
+            Change::Interim { session, at_s, counters } => {
+                write!(f, "interim {session} at {at_s}")?;
+                counted(f, *counters)
+            }
+            Change::LostAll { at_s } => write!(f, "lost-all at {at_s}"),
             Change::Unaccounted(of) => {
                 let Unaccounted { session, subscriber, line, mac, address, account, .. } = &**of;
                 let Unaccounted { start_s, end_s, cause, counters, is_ppp, prefix, .. } = **of;
@@ -281,12 +305,19 @@ fn read(words: &mut Words<'_>) -> Result<Record, String> {
         },
         "accounted" => {
             let session = session(words)?;
-            let what = match words.word("`start` or `stop`")? {
-                "start" => Answered::Start,
-                "stop" => Answered::Stop,
-                other => return Err(format!("`{other}` should be start or stop")),
-            };
+            let word = words.word("`start`, `interim` or `stop`")?;
+            let what = Answered::ALL.into_iter().find(|what| what.name() == word);
+            let what = what.ok_or_else(|| format!("`{word}` should be start, interim or stop"))?;
             Change::Accounted { session, what }
+        }
+        "interim" => {
+            let session = session(words)?;
+            words.expect("at")?;
+            Change::Interim { session, at_s: words.number("time")?, counters: counters(words)? }
+        }
+        "lost-all" => {
+            words.expect("at")?;
+            Change::LostAll { at_s: words.number("time")? }
         }
         "unaccounted" => Change::Unaccounted(Box::new(unaccounted(words)?)),
         "declined" => {
@@ -397,7 +428,10 @@ mod tests {
             "1 9 end 8 anna 100.64.0.2 released counted 0 18446744073709551615 0 0",
             "1 9 end 8 anna 100.64.0.2 released at 1790000000 counted 0 0 0 0",
             "1 9 accounted 8 start",
+            "1 9 accounted 8 interim",
             "1 9 accounted 8 stop",
+            "1 9 interim 8 at 1790000600 counted 1 2 3 4",
+            "1 1 lost-all at 1790000000",
             "1 9 unaccounted 8 anna access1:7 02:00:00:00:00:01 100.64.0.2 ipoe acct 00000000000000ff started start 7 end 9 lost \
              counted 1 2 3 4",
             "1 9 unaccounted 8 anna access1 02:00:00:00:00:01 100.64.0.2 prefix 2001:db8:0:7::/64 pppoe acct 00000000000000ff waits idle 7 start 7 end 9 \
@@ -425,7 +459,8 @@ mod tests {
             "1 8 end 8 anna 100.64.0.2 tired counted 0 0 0 0",
             "1 8 lease 8 anna access1 02:00:00:00:00:01 100.64.0.2 start 7 granted 9 for 4294967296 counted 0 0 0 0",
             "1 8 counters 8 counted 1 2 3",
-            "1 8 accounted 8 interim",
+            "1 8 accounted 8 on",
+            "1 8 interim 8 counted 1 2 3 4",
             "1 8 unaccounted 8 anna access1 02:00:00:00:00:01 100.64.0.2 l2tp acct 00000000000000ff waits",
             "1 8 lease 8 anna access1 02:00:00:00:00:01 100.64.0.2 ppp 7/1500/1492/1 start 7 granted 9 for 0 counted 0 0 0 0",
         ];

@@ -173,6 +173,8 @@ pub enum EndCause {
     NotStored,
     /// The device does not answer any more, or its line is down.
     Lost,
+    /// Its device closed all protocols of the network layer, or does not have any.
+    ServiceLost,
     /// The port had no link for longer than the grace.
     LinkLost,
     /// Its subscriber sent nothing for the idle timeout.
@@ -186,7 +188,7 @@ pub enum EndCause {
 }
 
 impl EndCause {
-    const ALL: [EndCause; 14] = [
+    const ALL: [EndCause; 15] = [
         EndCause::Released,
         EndCause::Declined,
         EndCause::Expired,
@@ -196,6 +198,7 @@ impl EndCause {
         EndCause::Replaced,
         EndCause::NotStored,
         EndCause::Lost,
+        EndCause::ServiceLost,
         EndCause::LinkLost,
         EndCause::IdleTimeout,
         EndCause::SessionTimeout,
@@ -215,6 +218,7 @@ impl EndCause {
             EndCause::Replaced => "replaced",
             EndCause::NotStored => "not-stored",
             EndCause::Lost => "lost",
+            EndCause::ServiceLost => "service-lost",
             EndCause::LinkLost => "link-lost",
             EndCause::IdleTimeout => "idle-timeout",
             EndCause::SessionTimeout => "session-timeout",

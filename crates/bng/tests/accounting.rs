@@ -1,11 +1,15 @@
 //! Accounting beside clients that dial in: each Start has a Stop, whatever fails meanwhile.
 
+mod durable;
+
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
 
 use weir_bng::ppp::auth::Method;
+use weir_bng::ppp::packet::Packet;
+use weir_bng::ppp::protocol;
 use weir_bng::radius::attribute::{Attributes, number};
 use weir_bng::radius::packet::{self as radius, Require, code};
 use weir_bng::{Command, Config, Counters, Input, Record, SubscriberPatch};
@@ -132,7 +136,7 @@ fn a_stop_has_the_last_counters_although_the_node_says_nothing_more() {
 fn r10_each_end_has_its_terminate_cause() {
     let change = |patch| Command::PatchSubscriber("anna".parse().expect("a name"), patch);
     let blocked = SubscriberPatch { status: Some(weir_bng::Status::Blocked), ..SubscriberPatch::default() };
-    let rows: [(&str, End, u32); 5] = [
+    let rows: [(&str, End, u32); 6] = [
         ("blocked", Box::new(move |world| world.command(change(blocked.clone()))), 6),
         (
             "removed",
@@ -146,6 +150,15 @@ fn r10_each_end_has_its_terminate_cause() {
                 frames.iter().for_each(|frame| world.punt(0, frame));
             }),
             1,
+        ),
+        (
+            "the client closes IPCP, and has no IPv6",
+            Box::new(|world| {
+                let frame = world.devices[0].frame(protocol::IPCP, Packet { code: 5, id: 9, data: &[] });
+                world.punt(0, &frame);
+                world.run(Duration::from_secs(10));
+            }),
+            3,
         ),
         (
             "the port has no link",

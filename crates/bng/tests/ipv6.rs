@@ -282,3 +282,20 @@ fn a_device_with_dhcp_is_told_its_prefix() {
     );
     world.assert_counted();
 }
+
+/// A device over Ethernet asks for a router before it has a lease: the reason is not that nobody knows it.
+#[test]
+fn a_solicitation_before_the_session_has_its_own_reason() {
+    let mut world = world(POOL, Vec::new());
+    let ida = "ida mac 02:00:00:00:00:07 plan basic".parse().expect("a subscriber");
+    world.command(Command::AddSubscriber(ida));
+    for (last, reason) in [(7, DropReason::NoPrefix), (8, DropReason::NoSubscriber)] {
+        let mac = Mac([2, 0, 0, 0, 0, last]);
+        let solicitation = ra::solicitation(link_local(interface_id(mac)));
+        let frame = [&[0x33, 0x33, 0, 0, 0, 2][..], &mac.0, &[0x86, 0xdd], &solicitation].concat();
+        let port = "access1".parse().expect("a port");
+        world.input(Input::Punt(Punt { port, tags: weir_bng::Tags::None, bytes: &frame }));
+        assert_eq!(world.drops(reason), 1, "{reason:?}");
+    }
+    world.assert_counted();
+}

@@ -5,4 +5,5 @@ mod follow;
 mod ipv6;
 mod model;
 mod pppoe;
+mod requirements;
 mod scenarios;

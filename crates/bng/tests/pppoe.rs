@@ -1,6 +1,8 @@
 //! Clients that dial in by PPPoE, from a PADI to an address, with disks and programs that fail meanwhile.
 
 mod brownout;
+mod half_open;
+mod rows;
 
 use std::collections::{BTreeSet, VecDeque};
 use std::net::Ipv4Addr;

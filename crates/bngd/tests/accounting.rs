@@ -16,15 +16,15 @@ use crate::restart::{DEVICES, Rig, TEXT, options};
 
 const SECRET: &str = "of accounting";
 const RADIUS: &str = "radius one 127.0.0.1:1812 secret-file one.secret accounting 1813";
-const START: u32 = 1;
-const STOP: u32 = 2;
+pub(crate) const START: u32 = 1;
+pub(crate) const STOP: u32 = 2;
 
 /// CoA and Disconnect are taken from this machine.
 const COA: &str = "dynamic-authorization 127.0.0.1:3799 client 127.0.0.1 secret-file one.secret";
 
 /// What a server was told, by status and session.
 #[derive(Clone, Default)]
-struct Book(Arc<Mutex<BTreeMap<(u32, String), Attributes>>>);
+pub(crate) struct Book(Arc<Mutex<BTreeMap<(u32, String), Attributes>>>);
 
 impl Book {
     fn of(&self, status: u32) -> BTreeMap<String, Attributes> {
@@ -33,7 +33,7 @@ impl Book {
         of_status.map(|((_, session), attributes)| (session.clone(), attributes.clone())).collect()
     }
 
-    fn sessions(&self, status: u32) -> BTreeSet<String> {
+    pub(crate) fn sessions(&self, status: u32) -> BTreeSet<String> {
         self.of(status).into_keys().collect()
     }
 
@@ -69,24 +69,36 @@ impl Book {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Faults {
+pub(crate) enum Faults {
     None,
     Some,
 }
 
+/// A rig, what its server was told, and the thread of the server.
+type Served = (Rig, Book, std::thread::JoinHandle<()>);
+
 /// A rig with a server of accounting.
-fn rig(pppoe: &str, faults: Faults) -> Option<(Rig, Book, std::thread::JoinHandle<()>)> {
+fn rig(pppoe: &str, faults: Faults) -> Option<Served> {
     let text = TEXT.replace("limit subscriber 1000", &format!("limit subscriber 1000, {RADIUS}{pppoe}"));
-    let rig = Rig::of(&text)?;
+    Some(serve(Rig::of(&text)?, faults))
+}
+
+/// The same with a small file system for the store.
+pub(crate) fn on_small_disk(mib: u32, faults: Faults) -> Option<Served> {
+    let text = TEXT.replace("limit subscriber 1000", &format!("limit subscriber 1000, {RADIUS}"));
+    Some(serve(Rig::with_small_disk(&text, mib)?, faults))
+}
+
+fn serve(rig: Rig, faults: Faults) -> Served {
     let (socket, book) = (rig.socket("127.0.0.1:1813"), Book::default());
     let of_thread = book.clone();
     let serving = std::thread::spawn(move || of_thread.serve(&socket, faults));
     rig.write_and_reload("one.secret", &format!("{SECRET}\n"));
     rig.until("the servers are read", |rig| rig.log().contains("the file was read again"));
-    Some((rig, book, serving))
+    (rig, book, serving)
 }
 
-fn end(rig: &Rig, serving: std::thread::JoinHandle<()>) {
+pub(crate) fn end(rig: &Rig, serving: std::thread::JoinHandle<()>) {
     rig.socket("127.0.0.1:0").send_to(b"end", "127.0.0.1:1813").expect("the socket works");
     serving.join().expect("no panic");
 }

@@ -1,7 +1,7 @@
 //! A RADIUS server of others: FreeRADIUS with a configuration of the test, in the namespace of the program, as a user without rights.
 
 use std::fmt::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
@@ -31,12 +31,23 @@ pub(crate) struct Setup<'a> {
     pub(crate) requires_authenticator: bool,
     /// The file `users`.
     pub(crate) users: &'a str,
+    /// Where its logins and accounting are, beside the file.
+    pub(crate) database: Option<Database<'a>>,
+}
+
+/// A database of PostgreSQL with FreeRADIUS's tables.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Database<'a> {
+    /// The folder of the server's socket.
+    pub(crate) socket: &'a Path,
+    pub(crate) name: &'a str,
 }
 
 impl<'a> Setup<'a> {
     pub(crate) fn new(name: &'a str, port: u16, users: &'a str) -> Setup<'a> {
         let (authenticator, requires_authenticator) = (Authenticator::First, true);
-        Setup { name, port, secret: "of both sides", authenticator, requires_authenticator, users }
+        let secret = "of both sides";
+        Setup { name, port, secret, authenticator, requires_authenticator, users, database: None }
     }
 
     fn config(&self, folder: &str) -> String {
@@ -44,7 +55,15 @@ impl<'a> Setup<'a> {
         let [first, last] = [Authenticator::First, Authenticator::Last]
             .map(|place| if self.authenticator == place { update } else { "" });
         let requires = if self.requires_authenticator { "yes" } else { "no" };
+        let [module, logins, accounting] =
+            if self.database.is_some() { [SQL, SQL_LOGINS, "sql"] } else { [""; 3] };
+        let socket = self.database.map_or_else(String::new, |of| of.socket.display().to_string());
         CONFIG
+            .replace("@SQL@", module)
+            .replace("@LOGINS@", logins)
+            .replace("@ACCOUNTING@", accounting)
+            .replace("@SOCKET@", &socket)
+            .replace("@DATABASE@", self.database.map_or("", |of| of.name))
             .replace("@D@", folder)
             .replace("@PORT@", &self.port.to_string())
             .replace("@ACCT@", &(self.port + 100).to_string())
@@ -107,6 +126,7 @@ modules {
   key = \"%{User-Name}\"
   filename = @D@/access_reject
  }
+ @SQL@
 }
 server default {
  listen {
@@ -119,14 +139,21 @@ server default {
   ipaddr = 127.0.0.1
   port = @ACCT@
  }
+ preacct {
+  update request {
+   &Acct-Unique-Session-Id := \"%{md5:%{User-Name},%{Acct-Session-Id},%{NAS-IP-Address}}\"
+  }
+ }
  accounting {
   detail
+  @ACCOUNTING@
  }
  authorize {
   @FIRST@
   chap
   mschap
   files
+  @LOGINS@
   pap
  }
  authenticate {
@@ -145,6 +172,53 @@ server default {
  }
 }
 ";
+/// Tables and queries of Debian's package.
+pub(crate) const SQL_FOLDER: &str = "/etc/freeradius/3.0/mods-config/sql/main/postgresql";
+const SQL: &str = "\
+sql {
+  dialect = \"postgresql\"
+  driver = \"rlm_sql_postgresql\"
+  server = \"@SOCKET@\"
+  login = \"owner\"
+  radius_db = \"@DATABASE@\"
+  acct_table1 = \"radacct\"
+  acct_table2 = \"radacct\"
+  postauth_table = \"radpostauth\"
+  authcheck_table = \"radcheck\"
+  groupcheck_table = \"radgroupcheck\"
+  authreply_table = \"radreply\"
+  groupreply_table = \"radgroupreply\"
+  usergroup_table = \"radusergroup\"
+  client_table = \"nas\"
+  group_attribute = \"SQL-Group\"
+  read_clients = no
+  delete_stale_sessions = yes
+  pool {
+   start = 1
+   min = 1
+   max = 4
+   spare = 1
+   uses = 0
+   retry_delay = 1
+   lifetime = 0
+   idle_timeout = 60
+  }
+  $INCLUDE @D@/queries.conf
+ }
+ always handled {
+  rcode = handled
+ }";
+/// By default a login is rejected when the database fails, which ends a brown-out: without an answer it lasts.
+const SQL_LOGINS: &str = "\
+sql {
+   fail = 1
+  }
+  if (fail) {
+   update control {
+    &Response-Packet-Type := Do-Not-Respond
+   }
+   handled
+  }";
 const REJECT: &str = "DEFAULT\n\tReply-Message =* ANY,\n\tMS-CHAP-Error =* ANY,\n\tMessage-Authenticator =* ANY,\n\tProxy-State =* ANY\n";
 
 /// A server that ends with this.
@@ -156,7 +230,7 @@ pub(crate) struct FreeRadius {
 
 /// Is it installed? If not, says so.
 pub(crate) fn is_installed() -> bool {
-    let found = std::path::Path::new("/usr/sbin/freeradius").exists();
+    let found = Path::new("/usr/sbin/freeradius").exists();
     if !found {
         println!("skipped: freeradius is not installed");
     }
@@ -186,6 +260,12 @@ impl FreeRadius {
         ];
         for (name, text) in files {
             std::fs::write(own.join(name), text).expect("it is ours");
+        }
+        if setup.database.is_some() {
+            let queries = Path::new(SQL_FOLDER).join("queries.conf");
+            std::fs::copy(queries, own.join("queries.conf")).expect("freeradius-postgresql is installed");
+            std::os::unix::fs::chown(own.join("queries.conf"), Some(NOBODY), Some(NOBODY))
+                .expect("it is ours");
         }
         // It refuses a folder that everyone may write to.
         std::os::unix::fs::chown(&own, Some(NOBODY), Some(NOBODY)).expect("it is ours");

@@ -3,6 +3,7 @@
 mod accounting;
 mod brownout;
 mod flood;
+mod full_disk;
 mod pppoe;
 mod radsec;
 mod rest;
@@ -13,9 +14,11 @@ mod services {
     mod radius;
     mod radius_accounting;
     mod radius_codecs;
+    mod radius_sql;
     mod radius_tls;
 }
 mod slaac;
+mod soak;
 mod store;
 mod walled;
 

@@ -361,6 +361,13 @@ fn devices_dial_in_and_a_program_that_is_killed_loses_no_session() {
     rig.kill_bngd();
     let after = rig.agree("after the kill");
     assert_eq!(addresses(&before), addresses(&after));
+    // Another version of the program, which finds the database of the one before.
+    rig.upgrade_bngd(|store| {
+        let db = rusqlite::Connection::open(store.join("bng.db")).expect("a database");
+        let before = "DROP TABLE interims; DROP TABLE accounting_on; ALTER TABLE subscribers DROP COLUMN nat; PRAGMA user_version = 6";
+        db.execute_batch(before).expect("the schema of before");
+    });
+    assert_eq!(addresses(&before), addresses(&rig.agree("after the upgrade")));
     // No client has noticed it; one ends its session, and another one is ended by its operator.
     let devices = with(&rig, move || {
         let mut devices = devices;

@@ -9,7 +9,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, UdpSocket};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -65,6 +65,8 @@ pub(crate) struct Rig {
     pub(crate) bng: Namespace,
     node: Child,
     pub(crate) bngd: Child,
+    /// The process in whose mount namespace weir-bngd runs, if it has one of its own.
+    mounts: Option<Child>,
     _watches: Vec<Watch>,
 }
 
@@ -84,8 +86,17 @@ impl Rig {
         Rig::with_wires(text, mtu, |_| true)
     }
 
+    /// With a file system of so many MiB for the store, which no other process sees.
+    pub(crate) fn with_small_disk(text: &str, mib: u32) -> Option<Rig> {
+        Rig::begin(text, 1500, |_| true, Some(mib))
+    }
+
     /// The same, with the kernel silent at the ends of these names alone.
     pub(crate) fn with_wires(text: &str, mtu: u32, is_quiet: impl Fn(&str) -> bool) -> Option<Rig> {
+        Rig::begin(text, mtu, is_quiet, None)
+    }
+
+    fn begin(text: &str, mtu: u32, is_quiet: impl Fn(&str) -> bool, disk_mib: Option<u32>) -> Option<Rig> {
         need_root!(return None);
         let (devices, bng) = (Namespace::new().unwrap(), Namespace::new().unwrap());
         for (number, (here, there)) in (0..).zip([("a", "b"), ("c", "d")]) {
@@ -98,9 +109,11 @@ impl Rig {
         let folder = Folder::new();
         folder.file("isp.node", text);
         let node = start_node(&bng, &folder);
-        let bngd = start_bngd(&bng, &folder);
-        let watches = vec![Watch::new(&node), Watch::new(&bngd)];
-        let rig = Rig { folder, devices, bng, node, bngd, _watches: watches };
+        let mounts = disk_mib.map(|mib| mount_store(&folder, mib));
+        let bngd = start_bngd(&bng, &folder, mounts.as_ref());
+        let mut watches = vec![Watch::new(&node), Watch::new(&bngd)];
+        watches.extend(mounts.as_ref().map(Watch::new));
+        let rig = Rig { folder, devices, bng, node, bngd, mounts, _watches: watches };
         rig.until("ready", |rig| rig.get::<State>("/v1/status").is_some_and(|state| state.ready));
         rig.add_subscribers();
         Some(rig)
@@ -126,6 +139,13 @@ impl Rig {
         self.hang_up();
     }
 
+    /// A path within the file system of [`Rig::with_small_disk`].
+    pub(crate) fn on_small_disk(&self, name: &str) -> PathBuf {
+        let pid = self.mounts.as_ref().map_or(0, Child::id);
+        let folder = self.folder.join("store");
+        PathBuf::from(format!("/proc/{pid}/root{}", folder.display())).join(name)
+    }
+
     /// What the program has logged.
     pub(crate) fn log(&self) -> String {
         std::fs::read_to_string(self.folder.join("bngd.log")).unwrap_or_default()
@@ -145,8 +165,17 @@ impl Rig {
         self.until("ready", |rig| rig.get::<State>("/v1/status").is_some_and(|state| state.ready));
     }
 
+    /// The program ends in order, its store is changed, and it begins anew.
+    pub(crate) fn upgrade_bngd(&mut self, change: impl FnOnce(&Path)) {
+        signal(&self.bngd, Signal::TERM);
+        assert_eq!(self.bngd.wait().expect("it ran").code(), Some(0));
+        change(&self.folder.join("store"));
+        self.restart_bngd();
+        self.until("ready", |rig| rig.get::<State>("/v1/status").is_some_and(|state| state.ready));
+    }
+
     pub(crate) fn restart_bngd(&mut self) {
-        self.bngd = start_bngd(&self.bng, &self.folder);
+        self.bngd = start_bngd(&self.bng, &self.folder, self.mounts.as_ref());
         self._watches.push(Watch::new(&self.bngd));
     }
 
@@ -252,7 +281,7 @@ impl Rig {
 
 impl Drop for Rig {
     fn drop(&mut self) {
-        for child in [&mut self.bngd, &mut self.node] {
+        for child in [&mut self.bngd, &mut self.node].into_iter().chain(&mut self.mounts) {
             let _ = child.kill();
             let _ = child.wait();
         }
@@ -283,8 +312,28 @@ fn start_node(namespace: &Namespace, folder: &Folder) -> Child {
     namespace.run(|| command.spawn()).expect("this program")
 }
 
-fn start_bngd(namespace: &Namespace, folder: &Folder) -> Child {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_weir-bngd"));
+/// A process with a small file system for the store in a mount namespace of its own, once it is mounted.
+fn mount_store(folder: &Folder, mib: u32) -> Child {
+    let place = folder.join("store");
+    std::fs::create_dir_all(&place).expect("a folder");
+    let script =
+        format!(r#"mount -t tmpfs -o mode=700,size={mib}m none "$0" && echo mounted && exec sleep infinity"#);
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "--propagation", "private", "sh", "-c", &script]).arg(place);
+    let mut child = command.stdout(std::process::Stdio::piped()).spawn().expect("unshare");
+    let mut line = String::new();
+    let said = child.stdout.take().expect("a pipe");
+    std::io::BufRead::read_line(&mut std::io::BufReader::new(said), &mut line).expect("a line");
+    assert_eq!(line, "mounted\n");
+    child
+}
+
+fn start_bngd(namespace: &Namespace, folder: &Folder, mounts: Option<&Child>) -> Child {
+    let program = env!("CARGO_BIN_EXE_weir-bngd");
+    let mut command = Command::new(if mounts.is_some() { "nsenter" } else { program });
+    if let Some(mounts) = mounts {
+        command.arg(format!("--mount=/proc/{}/ns/mnt", mounts.id())).arg(program);
+    }
     command.arg(folder.join("isp.node")).arg("--node-socket").arg(folder.join("node.sock"));
     let log = std::fs::OpenOptions::new().create(true).append(true).open(folder.join("bngd.log")).unwrap();
     command.stdout(log.try_clone().unwrap()).stderr(log);

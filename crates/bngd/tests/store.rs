@@ -4,6 +4,7 @@ mod faults;
 mod files;
 mod full;
 mod model;
+mod versions;
 
 use std::path::Path;
 use std::time::{Duration, Instant};

@@ -363,12 +363,19 @@ impl Emulator {
     }
 
     fn has_drained(&self, now_ns: u64) -> bool {
-        now_ns >= self.drained_ns() || self.traffic.as_ref().is_none_or(Traffic::is_all_there)
+        let is_all_there = self.traffic.as_ref().is_none_or(Traffic::is_all_there);
+        now_ns >= self.drained_ns() || is_all_there && !self.awaits_prefixes()
+    }
+
+    /// The answer to a router solicitation, which is sent when IPV6CP is open, may be under way after the first packet of IPv4.
+    fn awaits_prefixes(&self) -> bool {
+        self.sessions.iter().any(|session| session.ipv6.is_some() && session.prefix.is_none())
     }
 
     /// When frames under way are not waited for any longer.
     fn drained_ns(&self) -> u64 {
-        self.since_ns + if self.traffic.is_some() { DRAIN_NS } else { 0 }
+        let awaits = self.traffic.is_some() || self.awaits_prefixes();
+        self.since_ns + if awaits { DRAIN_NS } else { 0 }
     }
 
     /// A device has failed at a step.

@@ -68,7 +68,7 @@ fn check(text: &str, seed: u64, threads: u8) {
 }
 
 fn seeds() -> u64 {
-    number("HOSTILE_SEEDS", 5)
+    number("HOSTILE_SEEDS", 3)
 }
 
 #[test]

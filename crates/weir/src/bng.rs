@@ -57,8 +57,9 @@ fn status(state: &api::State, client: &Client, out: &mut impl Write) -> Result<(
     let frames = &state.frames;
     writeln!(
         out,
-        "DHCP frames  received {}  answered {}  without answer {}",
-        frames.received, frames.answered, frames.accepted
+        "frames from devices  received {}  handled {}",
+        frames.received,
+        frames.answered + frames.accepted
     )?;
     for (reason, count) in &frames.drops {
         writeln!(out, "  dropped {reason:24} {count}")?;

@@ -7,6 +7,7 @@
 //! - The record of a session says that its Start waits, and the record of its end that its Stop waits. So after a crash at any record
 //!   each Start has a Stop; at most a message is sent twice, with the same Acct-Session-Id.
 //! - A Stop waits until the node has said what the session counted, at most [`HELD`].
+//! - An interim update is a record with the counters of its time, until a server has answered it, a newer one is due, or the session ends.
 //! - Nothing else waits for accounting: messages are made and sent after all other outputs of an input.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
@@ -20,7 +21,8 @@ pub(super) use ledger::Ledger;
 use ledger::{Ended, OnDisk};
 
 use super::{Bng, Outputs};
-use crate::account::{Account, AccountId, Facts, Told};
+use crate::account::{Account, AccountId, AccountState, Facts};
+use crate::radius::Service;
 use crate::radius::accounting::{Message, NODE};
 use crate::radius::client::{self, Server};
 use crate::record::{self, Change, Unaccounted};
@@ -99,28 +101,34 @@ impl Bng {
     pub(super) fn begin_account(&mut self, known: Option<Account>) -> Option<Account> {
         if self.accounts() {
             let account = known.unwrap_or_else(|| self.ledger.account());
-            return Some(Account { told: Told::Waits, ..account });
+            return Some(Account { state: AccountState::Waits, ..account });
         }
         known.filter(|account| *account.facts != Facts::default())
     }
 
     /// Other servers, with their secrets. Sessions of the records are told of, if their messages were not answered.
     pub(super) fn set_accounting_servers(&mut self, servers: Vec<Server>, out: &mut Outputs) {
-        let mut outputs = Vec::new();
         self.ledger.has_servers = !servers.is_empty();
-        if !std::mem::replace(&mut self.ledger.has_begun, true) && self.revision == 0 {
-            self.lost_all();
+        let is_first = !std::mem::replace(&mut self.ledger.has_begun, true);
+        if is_first && self.revision == 0 {
+            self.lost_all(out);
         }
-        self.ledger.client.configure(self.now, servers, &mut outputs);
-        self.accounting_outputs(outputs, out);
+        if is_first && self.ledger.lost_all_s.is_some() {
+            self.ledger.send(NODE, Message::Start);
+        }
+        self.tell_radius(Service::Accounting, out, |client, now, outputs| {
+            client.configure(now, servers, outputs);
+        });
         let all: Vec<_> = self.sessions.iter().map(|(session, index)| (*session, *index)).collect();
         for (session, index) in all {
-            self.tell_start(session, index);
+            self.queue_start(session, index);
         }
+        let interims: Vec<SessionId> = self.ledger.interims.keys().copied().collect();
+        interims.into_iter().for_each(|session| self.ledger.send(session, Message::Interim));
         let ended: Vec<SessionId> = self.ledger.ended.keys().copied().collect();
         for session in ended {
-            let told = self.ledger.ended.get(&session).map(|ended| ended.of.account.told);
-            if told == Some(Told::Waits) {
+            let state = self.ledger.ended.get(&session).map(|ended| ended.of.account.state);
+            if state == Some(AccountState::Waits) {
                 self.ledger.send(session, Message::Start);
             }
             self.ledger.stop_if_ready(session);
@@ -131,10 +139,11 @@ impl Bng {
     }
 
     /// This program has no sessions of before, and has lost them if there were any.
-    fn lost_all(&mut self) {
+    fn lost_all(&mut self, out: &mut Outputs) {
         if self.accounts() {
-            self.ledger.lost_all_s = self.now.wall_s;
-            self.ledger.send(NODE, Message::Start);
+            let at_s = self.now.wall_s;
+            self.ledger.lost_all_s = Some(at_s);
+            self.store(Change::LostAll { at_s }, out);
         }
     }
 
@@ -147,8 +156,12 @@ impl Bng {
         for (session, index) in all {
             let Some(online) = self.online_mut(index) else { continue };
             let is_stored = online.is_stored;
-            let is_off =
-                online.session.lease.account.as_ref().is_none_or(|account| account.told == Told::Off);
+            let is_off = online
+                .session
+                .lease
+                .account
+                .as_ref()
+                .is_none_or(|account| account.state == AccountState::Off);
             if !is_off {
                 continue;
             }
@@ -163,37 +176,43 @@ impl Bng {
                 let (subscriber, start_s) = (online.session.subscriber.clone(), online.session.start_s);
                 let (counters, lease) = (online.session.counters, online.session.lease.clone());
                 self.store(Change::Lease { session, subscriber, start_s, counters, lease }, out);
-                self.tell_start(session, index);
+                self.queue_start(session, index);
             }
         }
     }
 
     /// The record of a session is on disk.
-    pub(super) fn tell_start(&mut self, session: SessionId, index: Index) {
+    pub(super) fn queue_start(&mut self, session: SessionId, index: Index) {
         let Some(online) = self.online_mut(index).filter(|online| online.is_stored) else { return };
-        let told = online.session.lease.account.as_ref().map(|account| account.told);
-        if told == Some(Told::Waits) {
+        let state = online.session.lease.account.as_ref().map(|account| account.state);
+        if state == Some(AccountState::Waits) {
             self.ledger.send(session, Message::Start);
         }
     }
 
-    /// A session goes on.
-    pub(super) fn tell_interim(&mut self, session: SessionId, index: Index) {
-        let online = self.subscribers.get(index).and_then(|entry| entry.online.as_ref());
-        let account = online.and_then(|online| online.session.lease.account.as_ref());
-        if account.is_some_and(|account| account.told != Told::Off) {
-            self.ledger.send(session, Message::Interim);
+    /// A session goes on. What it has counted by now is on disk until a server has answered.
+    pub(super) fn queue_interim(&mut self, session: SessionId, index: Index, out: &mut Outputs) {
+        let now = self.now;
+        let Some(online) = self.online_mut(index) else { return };
+        let account = online.session.lease.account.as_ref();
+        if account.is_none_or(|account| account.state == AccountState::Off) {
+            return;
         }
+        let counters = online.session.counters;
+        online.counted_at = now.at;
+        self.store(Change::Interim { session, at_s: now.wall_s, counters }, out);
+        self.ledger.keep_interim(session, now.wall_s, counters);
+        self.ledger.send(session, Message::Interim);
     }
 
     /// When a session ends, for its record; `None`: no Stop follows.
     pub(super) fn account_end_s(&self, online: &Online) -> Option<u64> {
-        let told = online.session.lease.account.as_ref().map_or(Told::Off, |account| account.told);
-        (online.is_stored && told != Told::Off).then_some(self.now.wall_s)
+        let state = online.session.lease.account.as_ref().map_or(AccountState::Off, |account| account.state);
+        (online.is_stored && state != AccountState::Off).then_some(self.now.wall_s)
     }
 
     /// A session has ended, and the record with this number says so.
-    pub(super) fn tell_stop(&mut self, online: &Online, cause: EndCause, record: u64, out: &mut Outputs) {
+    pub(super) fn queue_stop(&mut self, online: &Online, cause: EndCause, record: u64, out: &mut Outputs) {
         let session = online.session.id;
         let Some(end_s) = self.account_end_s(online) else { return };
         let Some(account) = online.session.lease.account.clone() else { return };

@@ -92,6 +92,14 @@ impl Bng {
             }
             Change::Accounted { session, what } => self.adopt_answered(session, what),
             Change::Unaccounted(of) => self.adopt_unaccounted(*of),
+            Change::LostAll { at_s } => self.adopt_lost_all(at_s),
+            Change::Interim { session, at_s, counters } => {
+                let index = self.sessions.get(&session).copied();
+                let online = index.and_then(|index| self.online_mut(index));
+                let online = online.ok_or_else(|| format!("there is no session {session}"))?;
+                online.session.counters = online.session.counters.max(counters);
+                self.adopt_interim(session, at_s, counters);
+            }
             Change::Counted { session, counters } => match self.sessions.get(&session).copied() {
                 Some(index) => {
                     if let Some(online) = self.online_mut(index) {
@@ -151,6 +159,7 @@ impl Bng {
     /// The session of a subscriber has ended; its Stop waits, unless a record behind this one says more.
     fn adopt_end(&mut self, index: Index, cause: EndCause, ended_s: Option<u64>, counters: Counters) {
         if let Some(online) = self.remove_session(index) {
+            self.forget_interim(online.session.id);
             self.adopt_stop(&online, cause, ended_s.unwrap_or(self.now.wall_s), counters);
         }
     }

@@ -105,9 +105,11 @@ impl Bng {
         out: &mut Outputs,
     ) -> Result<(), DropReason> {
         let keys = [Key::Line(line.clone()), Key::Mac(mac)];
-        let found = keys.iter().filter_map(|key| self.subscribers.of_key(key));
-        let index = found.into_iter().find(|index| self.is_of(*index, line, mac));
-        self.solicited(index.ok_or(DropReason::NoSubscriber)?, packet, out)
+        let known: Vec<Index> = keys.iter().filter_map(|key| self.subscribers.of_key(key)).collect();
+        let online = known.iter().copied().find(|index| self.is_of(*index, line, mac));
+        // Devices ask for routers before they have a lease.
+        let missing = if known.is_empty() { DropReason::NoSubscriber } else { DropReason::NoPrefix };
+        self.solicited(online.ok_or(missing)?, packet, out)
     }
 
     /// Whether the session is on disk, has a prefix, and takes packets of IPv6.

@@ -43,6 +43,7 @@ use crate::pppoe::discovery::Discovery;
 use crate::pppoe::line_tag::LineTag;
 use crate::pppoe::session::SessionFrame;
 use crate::prefix::interface_id;
+use crate::radius::client::Client;
 use crate::random::{Random, mac_sha256};
 use crate::session::{Device, EndCause, LineRates, PppLink, Session, SessionId};
 use crate::subscribers::Index;
@@ -52,6 +53,9 @@ use crate::why::{Direction, Outcome, TraceFrame};
 const MOST_PADOS: usize = 4096;
 /// PADT for frames of sessions that there are not, for each MAC on a line.
 const PADT_LIMIT: Limit = Limit { per_s: 1, burst: 1 };
+
+/// How long a session may be negotiated, with all answers of RADIUS servers; its client may dial again.
+const SET_UP_MOST: Duration = Duration::from_secs(120);
 
 /// Number of a call, never used twice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -64,6 +68,8 @@ struct Call {
     mac: Mac,
     line_tag: Option<LineTag>,
     endpoint: Endpoint,
+    /// When its negotiation began.
+    began: Duration,
     deadline: Option<Duration>,
     /// Whom the password was of, and what it gets.
     login: Option<(Index, Given)>,
@@ -132,6 +138,10 @@ impl Calls {
         id
     }
 
+    pub(super) fn radius_client(&mut self) -> &mut Client {
+        self.remote.client()
+    }
+
     /// Whether packets of IPv6 may be sent to the client of a call.
     pub(super) fn is_ipv6_open(&self, id: CallId) -> bool {
         self.calls.get(&id).is_some_and(|call| call.endpoint.is_ipv6_open())
@@ -152,6 +162,11 @@ impl Bng {
     /// How many PPPoE sessions there are, also those that are being set up.
     pub fn calls(&self) -> usize {
         self.calls.calls.len()
+    }
+
+    /// How many PPPoE sessions are being set up.
+    pub fn half_open_calls(&self) -> usize {
+        self.calls.concentrator.half_open()
     }
 
     /// Logins that RADIUS is asked for.
@@ -270,7 +285,8 @@ impl Bng {
         let endpoint = Endpoint::new(role(pppoe), max_mru, pppoe.timers, &mut self.calls.random);
         let line = key.line.clone();
         let (deadline, login, session, asks, account) = (None, None, None, None, None);
-        let call = Call { key, mac, line_tag, endpoint, deadline, login, session, asks, account };
+        let began = self.now.at;
+        let call = Call { key, mac, line_tag, endpoint, began, deadline, login, session, asks, account };
         let id = self.calls.insert(call);
         self.send_now(&line, mac, frame, out);
         let mut outputs = Vec::new();
@@ -313,7 +329,19 @@ impl Bng {
         let endpoint = Endpoint::opened(role(&pppoe), ppp.agreed, &layers, pppoe.timers, random);
         let (login, session) = (Some((index, given)), Some(session.id));
         let (line_tag, deadline, asks, account) = (None, None, None, None);
-        self.calls.insert(Call { key, mac, line_tag, endpoint, deadline, login, session, asks, account });
+        let began = self.now.at;
+        self.calls.insert(Call {
+            key,
+            mac,
+            line_tag,
+            endpoint,
+            began,
+            deadline,
+            login,
+            session,
+            asks,
+            account,
+        });
         self.resume_advertising(index);
     }
 
@@ -331,6 +359,11 @@ impl Bng {
             // Before it has a session its subscriber may be online with another device.
             let (index, _) = call.login.filter(|_| call.session.is_some()).ok_or(DropReason::PppDiscarded)?;
             return self.solicited(index, frame.payload, out).map(|()| Taken::Now);
+        }
+        // A call whose client is silent ends by the timers of PPP.
+        if call.session.is_none() && self.now.at > call.began + SET_UP_MOST {
+            self.close_call(id, End::TooLate, out);
+            return Ok(Taken::Now);
         }
         if !call.endpoint.frame(self.now.at, frame.protocol, frame.payload, &mut outputs) {
             return Err(DropReason::PppDiscarded);
@@ -385,8 +418,10 @@ impl Bng {
     fn layer_is_down(&mut self, id: CallId, layer: Layer, out: &mut Outputs) {
         let Some(call) = self.calls.calls.get_mut(&id) else { return };
         let Some((index, _)) = call.login else { return };
+        let cause = call.endpoint.end().map_or(EndCause::Released, cause_of);
         if !call.endpoint.is_link_open() && call.session.take().is_some() {
-            self.end(index, EndCause::Released, out);
+            call.began = self.now.at;
+            self.end(index, cause, out);
         } else if matches!(layer, Layer::Ipv6(_)) && call.session.is_some() {
             self.stop_advertising(index);
         }
@@ -440,7 +475,7 @@ impl Bng {
         let device = Device { line: call.key.line.clone(), mac: call.mac, relay: None };
         // Others may have come online since it has logged in.
         if !may_have || self.check_places(index, &device).is_err() {
-            return self.close_call(id, out);
+            return self.close_call(id, End::Closed, out);
         }
         let ppp = Some(PppLink {
             id: call.key.id,
@@ -453,6 +488,7 @@ impl Bng {
         let session = self.online_mut(index).map(|online| online.session.id);
         if let Some(call) = self.calls.calls.get_mut(&id) {
             call.session = session;
+            self.calls.concentrator.establish(&call.key);
         }
     }
 
@@ -496,13 +532,8 @@ impl Bng {
     fn call_ended(&mut self, id: CallId, end: End, out: &mut Outputs) {
         let Some(call) = self.calls.calls.get(&id) else { return };
         let (line, mac, session_id) = (call.key.line.clone(), call.mac, call.key.id);
-        let cause = match end {
-            End::Peer => EndCause::Released,
-            End::Closed => EndCause::Disconnected,
-            _ => EndCause::Lost,
-        };
         let was_online = call.session.is_some();
-        self.drop_call(id, cause, out);
+        self.drop_call(id, cause_of(end), out);
         if !was_online && end != End::Rejected {
             self.trace(&line, mac, Outcome::LinkEnded(end));
         }
@@ -541,18 +572,22 @@ impl Bng {
     }
 
     /// Ends a call at once: LCP Terminate-Request, then PADT.
-    fn close_call(&mut self, id: CallId, out: &mut Outputs) {
+    fn close_call(&mut self, id: CallId, end: End, out: &mut Outputs) {
         let Some(call) = self.calls.calls.get_mut(&id) else { return };
         let (line, mac, session_id) = (call.key.line.clone(), call.mac, call.key.id);
         let mut outputs = Vec::new();
-        call.endpoint.close(self.now.at, End::Closed, &mut outputs);
+        let was_online = call.session.is_some();
+        call.endpoint.close(self.now.at, end, &mut outputs);
         for output in outputs {
             if let endpoint::Output::Send { protocol, payload } = output {
                 self.send_ppp(id, protocol, &payload, out);
             }
         }
-        self.drop_call(id, EndCause::Disconnected, out);
-        self.send_padt(&line, mac, session_id, &End::Closed.to_string(), out);
+        self.drop_call(id, cause_of(end), out);
+        if !was_online && end != End::Closed {
+            self.trace(&line, mac, Outcome::LinkEnded(end));
+        }
+        self.send_padt(&line, mac, session_id, &end.to_string(), out);
     }
 
     /// The record of a PPPoE session says that it has ended: its client gets a PADT.
@@ -561,7 +596,7 @@ impl Bng {
             if let Some(call) = self.calls.calls.get_mut(&id) {
                 call.session = None;
             }
-            self.close_call(id, out);
+            self.close_call(id, End::Closed, out);
         }
     }
 
@@ -591,6 +626,21 @@ impl Bng {
         let pool = self.addresses.pool(client).or(self.addresses.pools().first());
         let dns = [0, 1].map(|at| self.config.dns.get(at).copied().unwrap_or(none));
         Addresses { gateway: pool.map_or(none, |pool| pool.router), client, dns }
+    }
+}
+
+/// The cause of a session whose negotiation has ended.
+fn cause_of(end: End) -> EndCause {
+    match end {
+        End::Peer => EndCause::Released,
+        End::Closed => EndCause::Disconnected,
+        End::NoNetwork => EndCause::ServiceLost,
+        End::TooLate
+        | End::NoAnswer
+        | End::Looped
+        | End::MethodRefused
+        | End::NoCredentials
+        | End::Rejected => EndCause::Lost,
     }
 }
 

@@ -127,7 +127,7 @@ impl Bng {
         }
         if let Some(at) = timers.interim_at.filter(|at| *at <= now) {
             if is_stored {
-                self.tell_interim(session, index);
+                self.queue_interim(session, index, out);
             }
             // After a pause of the program none is made up for.
             timers.interim_at = Some((at + seconds(timers.interim_s)).max(now + Duration::from_secs(1)));

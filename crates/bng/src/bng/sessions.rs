@@ -127,7 +127,7 @@ impl Bng {
         let (subscriber, address) = (online.session.subscriber.clone(), online.session.lease.address);
         self.tell_node(index, out);
         if is_first {
-            self.tell_start(session, index);
+            self.queue_start(session, index);
             self.plan_session(index);
             out.push(Output::Event(Event::SessionStarted { session, subscriber, address }));
         }
@@ -198,7 +198,7 @@ impl Bng {
             let (subscriber, ended_s) = (subscriber.clone(), self.account_end_s(&online));
             let end = Change::End { session, subscriber, address, cause, ended_s, counters };
             let record = self.store(end, out);
-            self.tell_stop(&online, cause, record, out);
+            self.queue_stop(&online, cause, record, out);
         }
         if online.is_stored {
             out.push(Output::Event(Event::SessionEnded { session, subscriber, address, cause, counters }));

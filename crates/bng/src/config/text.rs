@@ -15,7 +15,7 @@
 //! radius one 192.0.2.9:1812 secret-file one.secret realm isp ports 16 require status dead 10s accounting 1813 plan basic,
 //! radius three tls://192.0.2.9:2083 ca ca.pem cert bng.pem key bng.key server-name aaa.example,
 //! aaa local radius 5s, brown-out age 7d chap, nas identifier bng1 user-name {name} port-id {line} unsupported refuse,
-//! pppoe name weir auth chap-md5 pap service gold strict delay 10ms mtu 1508 sessions mac 4 line 100 padi mac 1 burst 5,
+//! pppoe name weir auth chap-md5 pap service gold strict delay 10ms mtu 1508 sessions mac 4 line 100 half-open 9 padi mac 1 burst 5,
 //! subscriber anna mac 02:00:00:00:00:01 plan basic address 100.64.0.9 blocked
 //! ```
 //! `#` begins a comment, up to the end of its line.
@@ -422,7 +422,7 @@ mod tests {
             at-limit walled, dns 192.0.2.53
             192.0.2.54, lease 1h renewal 20m rebinding 40m, offer 5s, quarantine 1h, moves refuse,
             limit line 10 burst 20, limit subscriber 3, limit sessions mac 4 line 100 replace,
-            pppoe name bng1 auth pap ms-chapv2 service gold service basic strict delay 10ms mtu 1508 sessions mac 1 line 9
+            pppoe name bng1 auth pap ms-chapv2 service gold service basic strict delay 10ms mtu 1508 sessions mac 1 line 9 half-open 50
                 padi mac 2 burst 3 padi line 4,
             radius one 192.0.2.9:1812 secret-file /etc/weir/one.secret realm isp realm isp.example ports 4 require status accounting 1813
                 plan basic,
@@ -481,6 +481,7 @@ mod tests {
             line_limit: Limit { per_s: 4, burst: 4 },
             most_of_mac: 1,
             most_of_line: 9,
+            most_half_open: 50,
             max_payload: 1500,
         };
         assert_eq!(pppoe.discovery, discovery);

@@ -80,6 +80,8 @@ pub enum End {
     Rejected,
     /// No protocol of the network layer is open.
     NoNetwork,
+    /// Its negotiation went on for too long.
+    TooLate,
     /// This side wanted it.
     Closed,
 }
@@ -94,6 +96,7 @@ impl fmt::Display for End {
             End::NoCredentials => "the peer did not authenticate itself in time",
             End::Rejected => "name or password are wrong",
             End::NoNetwork => "neither IPCP nor IPV6CP could be opened",
+            End::TooLate => "the session was not up in time: the peer negotiates again and again",
             End::Closed => "the session was ended by the concentrator",
         })
     }
@@ -234,6 +237,11 @@ impl Endpoint {
     /// Whether it has ended.
     pub fn has_ended(&self) -> bool {
         matches!(self.phase, Phase::Ended)
+    }
+
+    /// Why it ends; `None`: it goes on.
+    pub fn end(&self) -> Option<End> {
+        self.end
     }
 
     /// Whether LCP is open.

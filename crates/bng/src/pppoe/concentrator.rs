@@ -29,6 +29,9 @@ use crate::random::{Random, mac_sha256};
 /// Session ids of a line: 1 to 65,534 (RFC 2516, section 4, reserves 0xffff).
 const MOST_IDS: usize = 65_534;
 
+/// Sessions that are being set up: 2 s of set-ups at 16,000 a second, in 64 MB.
+const MOST_HALF_OPEN: usize = 32_768;
+
 /// How the concentrator answers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
@@ -48,12 +51,14 @@ pub struct Options {
     pub most_of_mac: usize,
     /// Sessions of one line.
     pub most_of_line: usize,
+    /// Sessions that are being set up, on all lines.
+    pub most_half_open: usize,
     /// Largest PPP payload that the port carries: its MTU less 8 bytes. Above 1492 RFC 4638 is offered.
     pub max_payload: u16,
 }
 
 impl Default for Options {
-    /// One service without a name, tolerant; 4 sessions of a MAC, all ids of a line, MRU 1492.
+    /// One service without a name, tolerant; 4 sessions of a MAC, all ids of a line, 32,768 that are being set up, MRU 1492.
     fn default() -> Options {
         Options {
             name: "weir".into(),
@@ -64,6 +69,7 @@ impl Default for Options {
             line_limit: Limit { per_s: 1_000, burst: 2_000 },
             most_of_mac: 4,
             most_of_line: MOST_IDS,
+            most_half_open: MOST_HALF_OPEN,
             max_payload: MAX_PAYLOAD,
         }
     }
@@ -142,6 +148,16 @@ struct Entry {
     mac: Mac,
     /// By what its PADR is known when it comes again; `None`: it was confirmed.
     request: Option<u64>,
+    stage: Stage,
+}
+
+/// How far a session is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// It is being set up.
+    HalfOpen,
+    /// It has been up at least once.
+    Established,
 }
 
 /// What a concentrator has counted beside drops.
@@ -162,6 +178,7 @@ pub struct Concentrator {
     lines: HashMap<Line, BTreeMap<u16, Entry>>,
     requests: HashMap<u64, SessionKey>,
     macs: HashMap<(Line, Mac), usize>,
+    half_open: usize,
     limiter: Limiter,
     random: Random,
     counts: Counts,
@@ -176,6 +193,7 @@ impl Concentrator {
             lines: HashMap::new(),
             requests: HashMap::new(),
             macs: HashMap::new(),
+            half_open: 0,
             limiter: Limiter::new(u64::from_be_bytes(random.bytes())),
             random,
             counts: Counts::default(),
@@ -195,6 +213,11 @@ impl Concentrator {
     /// Sessions that have an id.
     pub fn len(&self) -> usize {
         self.lines.values().map(BTreeMap::len).sum()
+    }
+
+    /// Sessions that are being set up.
+    pub fn half_open(&self) -> usize {
+        self.half_open
     }
 
     /// Whether no session has an id.
@@ -307,7 +330,7 @@ impl Concentrator {
         let frame = self.pads(mac, packet, id).ok_or(DropReason::TooLong)?;
         let key = SessionKey { line: line.clone(), id };
         self.requests.insert(request, key.clone());
-        self.keep(&key, Entry { mac: packet.src, request: Some(request) });
+        self.keep(&key, Entry { mac: packet.src, request: Some(request), stage: Stage::HalfOpen });
         let max_mru = self.max_mru(packet);
         Ok(Answered::Begin(Box::new(Begin { key, mac: packet.src, line_tag, max_mru, frame })))
     }
@@ -323,6 +346,9 @@ impl Concentrator {
 
     /// An id that no session of the line has.
     fn free_id(&mut self, line: &Line, mac: Mac) -> Result<u16, DropReason> {
+        if self.half_open >= self.options.most_half_open {
+            return Err(DropReason::PppoeHalfOpen);
+        }
         if self.macs.get(&(line.clone(), mac)).is_some_and(|count| *count >= self.options.most_of_mac) {
             return Err(DropReason::PppoeSessionsMac);
         }
@@ -337,6 +363,7 @@ impl Concentrator {
     }
 
     fn keep(&mut self, key: &SessionKey, entry: Entry) {
+        self.half_open += usize::from(entry.stage == Stage::HalfOpen);
         *self.macs.entry((key.line.clone(), entry.mac)).or_default() += 1;
         self.lines.entry(key.line.clone()).or_default().insert(key.id, entry);
     }
@@ -384,11 +411,20 @@ impl Concentrator {
         }
     }
 
+    /// A session is up: it is not counted among those that are being set up any more.
+    pub fn establish(&mut self, key: &SessionKey) {
+        let entry = self.lines.get_mut(&key.line).and_then(|used| used.get_mut(&key.id));
+        if let Some(entry) = entry.filter(|entry| entry.stage == Stage::HalfOpen) {
+            entry.stage = Stage::Established;
+            self.half_open -= 1;
+        }
+    }
+
     /// A session of the records has its id again; false: another one has it.
     pub fn adopt(&mut self, key: &SessionKey, mac: Mac) -> bool {
         let is_free = self.mac(key).is_none() && (1..=MOST_IDS).contains(&usize::from(key.id));
         if is_free {
-            self.keep(key, Entry { mac, request: None });
+            self.keep(key, Entry { mac, request: None, stage: Stage::Established });
         }
         is_free
     }
@@ -398,6 +434,7 @@ impl Concentrator {
         self.confirm(key);
         let Some(used) = self.lines.get_mut(&key.line) else { return };
         let Some(entry) = used.remove(&key.id) else { return };
+        self.half_open -= usize::from(entry.stage == Stage::HalfOpen);
         if used.is_empty() {
             self.lines.remove(&key.line);
         }

@@ -34,6 +34,8 @@ pub enum TerminateCause {
     UserRequest = 1,
     /// The line was lost.
     LostCarrier = 2,
+    /// No protocol of the network layer is open any more.
+    LostService = 3,
     /// No traffic for the idle timeout.
     IdleTimeout = 4,
     /// The session timeout, or a quota.
@@ -55,6 +57,7 @@ impl From<EndCause> for TerminateCause {
         match cause {
             EndCause::Released => TerminateCause::UserRequest,
             EndCause::Lost | EndCause::Expired => TerminateCause::LostCarrier,
+            EndCause::ServiceLost => TerminateCause::LostService,
             EndCause::IdleTimeout => TerminateCause::IdleTimeout,
             EndCause::SessionTimeout | EndCause::Quota => TerminateCause::SessionTimeout,
             EndCause::Disconnected | EndCause::Blocked | EndCause::SubscriberChanged => {

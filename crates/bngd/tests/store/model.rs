@@ -55,13 +55,14 @@ impl Maker {
             " acct 00000000000000fe started",
             " acct 0000000000000001 off",
         ][self.dice.roll(4)];
-        let line = match self.dice.roll(15) {
+        let line = match self.dice.roll(17) {
             0..=1 => {
                 let ends = [
                     "",
                     " blocked",
                     " address 100.64.0.9",
-                    " address 100.64.0.8 group west walled",
+                    " address 100.64.0.8 group west nat none walled",
+                    " nat one-to-one 192.0.2.9",
                     " prefix 2001:db8:0:9::/64 blocked",
                 ];
                 let end = ends[self.dice.roll(ends.len())];
@@ -94,8 +95,14 @@ impl Maker {
             10 => format!("last s{n} {address}"),
             11 => {
                 let (session, _, _) = self.session();
-                format!("accounted {session} {}", ["start", "start", "stop"][self.dice.roll(3)])
+                let what = ["start", "start", "interim", "stop"][self.dice.roll(4)];
+                format!("accounted {session} {what}")
             }
+            13 => {
+                let (session, _, counted) = self.session();
+                format!("interim {session} at {} counted 0 {counted} 0 {counted}", 1_790_000_000 + revision)
+            }
+            14 => ["lost-all at 1790000000", "accounted 0 start"][self.dice.roll(2)].into(),
             12 if !prefix.is_empty() => format!("last-prefix s{n}{}", prefix.trim_start_matches(" prefix")),
             _ if self.dice.one_in(3) => format!("removed s{n}"),
             _ => format!("declined {address} s{n} until 1790000200"),

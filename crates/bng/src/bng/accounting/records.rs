@@ -3,8 +3,9 @@
 
 use super::ledger::{Ended, OnDisk};
 use super::{HELD, REWRITE_AFTER};
-use crate::account::Told;
+use crate::account::AccountState;
 use crate::bng::{Bng, Outputs};
+use crate::radius::accounting::NODE;
 use crate::record::{self, Change, Unaccounted};
 use crate::session::{Counters, EndCause, SessionId};
 use crate::subscribers::Online;
@@ -77,7 +78,7 @@ impl Bng {
         counters: Counters,
     ) {
         let account = online.session.lease.account.clone();
-        let Some(account) = account.filter(|account| account.told != Told::Off) else { return };
+        let Some(account) = account.filter(|account| account.state != AccountState::Off) else { return };
         let mut of = Unaccounted::of(online, account, ended_s, cause);
         of.counters = of.counters.max(counters);
         self.adopt_unaccounted(of);
@@ -91,16 +92,22 @@ impl Bng {
     }
 
     pub(in crate::bng) fn adopt_answered(&mut self, session: SessionId, what: record::Answered) {
-        if what == record::Answered::Stop {
-            return self.ledger.forget(session);
+        match what {
+            record::Answered::Stop => return self.ledger.forget(session),
+            record::Answered::Interim => return self.forget_interim(session),
+            record::Answered::Start => {}
+        }
+        if session == NODE {
+            self.ledger.lost_all_s = None;
+            return;
         }
         let index = self.sessions.get(&session).copied();
         let account = match index.and_then(|index| self.online_mut(index)) {
             Some(online) => online.session.lease.account.as_mut(),
             None => self.ledger.ended.get_mut(&session).map(|ended| &mut ended.of.account),
         };
-        if let Some(account) = account.filter(|account| account.told == Told::Waits) {
-            account.told = Told::Started;
+        if let Some(account) = account.filter(|account| account.state == AccountState::Waits) {
+            account.state = AccountState::Started;
         }
     }
 
@@ -110,8 +117,31 @@ impl Bng {
         ended.map(|ended| ended.of.counters = ended.of.counters.max(counters)).is_some()
     }
 
-    /// Sessions that have ended as records, for a log that is made short.
+    /// An interim update of the records waits.
+    pub(in crate::bng) fn adopt_interim(&mut self, session: SessionId, at_s: u64, counters: Counters) {
+        self.ledger.keep_interim(session, at_s, counters);
+    }
+
+    /// A session of the records has ended: its interim update does not wait any more.
+    pub(in crate::bng) fn forget_interim(&mut self, session: SessionId) {
+        self.ledger.interims.remove(&session);
+    }
+
+    /// All sessions of before the records were lost.
+    pub(in crate::bng) fn adopt_lost_all(&mut self, at_s: u64) {
+        self.ledger.lost_all_s = Some(at_s);
+    }
+
+    /// What waits for servers as records, for a log that is made short.
     pub(in crate::bng) fn unaccounted_changes(&self) -> impl Iterator<Item = Change> {
-        self.unaccounted().map(|of| Change::Unaccounted(Box::new(of.clone())))
+        let lost_all = self.ledger.lost_all_s.map(|at_s| Change::LostAll { at_s });
+        let online = self.ledger.interims.iter().filter(|(session, _)| self.sessions.contains_key(session));
+        let interims = online.map(|(session, interim)| Change::Interim {
+            session: *session,
+            at_s: interim.at_s,
+            counters: interim.counters,
+        });
+        let ended = self.unaccounted().map(|of| Change::Unaccounted(Box::new(of.clone())));
+        lost_all.into_iter().chain(interims).chain(ended)
     }
 }

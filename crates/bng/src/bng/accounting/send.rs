@@ -3,15 +3,14 @@
 
 use super::ledger::OnDisk;
 use super::{DEAD_PAUSE, MOST_IN_TURN};
-use crate::account::{Account, Facts, Told};
+use crate::account::{Account, AccountState, Facts};
 use crate::bng::{Bng, Deadline, Outputs};
-use crate::io::{Event, Output};
 use crate::prefix::LinkPrefix;
 use crate::radius::Service;
 use crate::radius::access::{Place, Request, session_attributes};
 use crate::radius::accounting::{Answered, Message, NODE, Report, node_request};
 use crate::radius::attribute::{Attributes, number};
-use crate::radius::client::{self, Failure, LinkChange, Token};
+use crate::radius::client::{Failure, Token};
 use crate::record::{self, Change, Unaccounted};
 use crate::session::{EndCause, SessionId};
 use crate::subscriber::{Key, Subscriber};
@@ -28,38 +27,7 @@ impl Bng {
             self.ledger.paused_until = None;
         }
         self.ledger.spool.timer(now.at);
-        let mut outputs = Vec::new();
-        self.ledger.client.timer(now, &mut outputs);
-        self.accounting_outputs(outputs, out);
-        self.ledger.is_dirty = true;
-    }
-
-    /// A datagram of a server of accounting; one that is no answer is counted by the client.
-    pub(in crate::bng) fn accounting_datagram(
-        &mut self,
-        server: &str,
-        port: u16,
-        bytes: &[u8],
-        out: &mut Outputs,
-    ) {
-        let mut outputs = Vec::new();
-        let _ = self.ledger.client.datagram(self.now, server, port, bytes, &mut outputs);
-        self.accounting_outputs(outputs, out);
-        self.ledger.is_dirty = true;
-    }
-
-    /// A connection to a server of accounting is there, or has ended.
-    pub(in crate::bng) fn accounting_link(
-        &mut self,
-        server: &str,
-        port: u16,
-        change: LinkChange,
-        out: &mut Outputs,
-    ) {
-        let mut outputs = Vec::new();
-        self.ledger.client.link(self.now, server, port, change, &mut outputs);
-        self.accounting_outputs(outputs, out);
-        self.ledger.is_dirty = true;
+        self.tell_radius(Service::Accounting, out, |client, now, outputs| client.timer(now, outputs));
     }
 
     /// Sends what may be sent; after all other outputs of an input.
@@ -77,12 +45,16 @@ impl Bng {
             }
             sent += 1;
             let Some((session, message)) = self.ledger.spool.take() else { break };
-            let mut outputs = Vec::new();
-            match self.accounting_request(session, message) {
-                Some(request) => self.ledger.client.send(self.now, Token(session.0), request, &mut outputs),
-                None => self.ledger.spool.forget(session),
+            if message == Message::Interim {
+                self.ledger.interim_is_sent(session);
             }
-            self.accounting_outputs(outputs, out);
+            let Some(request) = self.accounting_request(session, message) else {
+                self.ledger.spool.forget(session);
+                continue;
+            };
+            self.tell_radius(Service::Accounting, out, |client, now, outputs| {
+                client.send(now, Token(session.0), request, outputs);
+            });
         }
         self.ledger.is_dirty = false;
         self.plan_accounting();
@@ -106,37 +78,8 @@ impl Bng {
         }
     }
 
-    pub(super) fn accounting_outputs(&mut self, outputs: Vec<client::Output>, out: &mut Outputs) {
-        for output in outputs {
-            match output {
-                client::Output::Send { server, port, bytes } => {
-                    out.push(Output::Radius { service: Service::Accounting, server, port, bytes });
-                }
-                client::Output::Reconnect { server, port } => {
-                    out.push(Output::RadiusReconnect { service: Service::Accounting, server, port });
-                }
-                client::Output::Done { token, result } => {
-                    self.accounting_done(SessionId(token.0), result.map(drop), out);
-                }
-                client::Output::Distrusted { server, why } => {
-                    let server = format!("{server} (accounting)");
-                    out.push(Output::Event(Event::RadiusDistrusted { server, why }));
-                }
-                client::Output::Dead(server) => {
-                    let server = format!("{server} (accounting)");
-                    out.push(Output::Event(Event::RadiusServer { server, is_alive: false }));
-                }
-                client::Output::Alive(server) => {
-                    let server = format!("{server} (accounting)");
-                    out.push(Output::Event(Event::RadiusServer { server, is_alive: true }));
-                    self.ledger.paused_until = None;
-                    self.ledger.spool.hurry();
-                }
-            }
-        }
-    }
-
-    pub(super) fn accounting_done(
+    /// A message was answered, or why it was not.
+    pub(in crate::bng) fn accounting_done(
         &mut self,
         session: SessionId,
         result: Result<(), Failure>,
@@ -158,13 +101,32 @@ impl Bng {
             *count += 1;
         }
         match message {
-            Some(Message::Start) if session != NODE => self.start_is_answered(session, out),
+            Some(Message::Start) if session == NODE => {
+                self.ledger.lost_all_s = None;
+                self.store(Change::Accounted { session, what: record::Answered::Start }, out);
+            }
+            Some(Message::Start) => self.start_is_answered(session, out),
+            Some(Message::Interim) => self.interim_is_answered(session, out),
             Some(Message::Stop) => match self.ledger.ended.get_mut(&session) {
                 Some(ended) if ended.record == OnDisk::Yes => self.forget_ended(session, out),
                 Some(ended) => ended.is_answered = true,
                 None => {}
             },
-            _ => {}
+            None => {}
+        }
+    }
+
+    /// A server has an interim update; a newer one that was due meanwhile is sent now. The Stop of a session that has ended says more.
+    fn interim_is_answered(&mut self, session: SessionId, out: &mut Outputs) {
+        let Some(interim) = self.ledger.interims.get(&session) else { return };
+        let is_newest = interim.sent_s == Some(interim.at_s);
+        let is_online = self.sessions.contains_key(&session);
+        if is_online && !is_newest {
+            return self.ledger.send(session, Message::Interim);
+        }
+        self.ledger.interims.remove(&session);
+        if is_online {
+            self.store(Change::Accounted { session, what: record::Answered::Interim }, out);
         }
     }
 
@@ -176,7 +138,7 @@ impl Bng {
             None => self.ledger.ended.get_mut(&session).map(|ended| &mut ended.of.account),
         };
         if let Some(account) = account {
-            account.told = Told::Started;
+            account.state = AccountState::Started;
             self.store(Change::Accounted { session, what: record::Answered::Start }, out);
         }
     }
@@ -185,7 +147,7 @@ impl Bng {
     pub(super) fn accounting_request(&self, session: SessionId, message: Message) -> Option<Request> {
         if session == NODE {
             let attributes = self.config.aaa.nas.attributes();
-            return Some(node_request(attributes, message, self.ledger.lost_all_s));
+            return Some(node_request(attributes, message, self.ledger.lost_all_s?));
         }
         let of = match self.ledger.ended.get(&session) {
             Some(ended) => ended.of.clone(),
@@ -196,8 +158,13 @@ impl Bng {
                 Unaccounted::of(online, account, self.now.wall_s, EndCause::Released)
             }
         };
-        let happened_s = if message == Message::Start { of.start_s } else { of.end_s };
-        let Unaccounted { start_s, counters, cause, .. } = of;
+        let interim = self.ledger.interims.get(&session).filter(|_| message == Message::Interim);
+        let (happened_s, counters) = match interim {
+            Some(interim) => (interim.at_s, interim.counters),
+            None if message == Message::Start => (of.start_s, of.counters),
+            None => (of.end_s, of.counters),
+        };
+        let Unaccounted { start_s, cause, .. } = of;
         let report = Report { message, happened_s, start_s, counters, cause };
         Some(report.request(self.account_attributes(&of), self.config.accounting.input))
     }

@@ -16,7 +16,6 @@ use super::login::{Login, Refusal, Wishes};
 use super::{Bng, CallId, Deadline, Outputs};
 use crate::account::{Facts, Limits};
 use crate::drops::DropReason;
-use crate::io::{Event, Output};
 use crate::name::Name;
 use crate::plan::{Plan, Rates};
 use crate::ppp::auth::Attempt;
@@ -24,7 +23,7 @@ use crate::prefix::LinkPrefix;
 use crate::radius::Service;
 use crate::radius::access::{Accept, Framed, Place, reject_message, request};
 use crate::radius::attribute::Attributes;
-use crate::radius::client::{self, Client, Failure, LinkChange, Server, Timers, Token};
+use crate::radius::client::{self, Client, Failure, Server, Timers, Token};
 use crate::radius::limits::quotas;
 use crate::radius::packet::code;
 use crate::radius::plans::{PlanTable, PlanWish};
@@ -49,6 +48,10 @@ impl Remote {
         Remote { client, plans, unsupported, deadline: None }
     }
 
+    pub(super) fn client(&mut self) -> &mut Client {
+        &mut self.client
+    }
+
     pub(super) fn cancel(&mut self, id: CallId) {
         self.client.cancel(Token(id.0));
     }
@@ -56,43 +59,30 @@ impl Remote {
 
 impl Bng {
     pub(in crate::bng) fn set_radius_servers(&mut self, servers: Vec<Server>, out: &mut Outputs) {
-        let mut outputs = Vec::new();
-        self.calls.remote.client.set_most(self.config.aaa.radius_most());
-        self.calls.remote.client.configure(self.now, servers, &mut outputs);
-        self.carry_out_radius(outputs, out);
-    }
-
-    /// A datagram of a server; one that is no answer is counted by the client.
-    pub(in crate::bng) fn radius_datagram(
-        &mut self,
-        server: &str,
-        port: u16,
-        bytes: &[u8],
-        out: &mut Outputs,
-    ) {
-        let mut outputs = Vec::new();
-        let _ = self.calls.remote.client.datagram(self.now, server, port, bytes, &mut outputs);
-        self.carry_out_radius(outputs, out);
-    }
-
-    /// A connection to a server with TLS.
-    pub(in crate::bng) fn radius_link(
-        &mut self,
-        server: &str,
-        port: u16,
-        change: LinkChange,
-        out: &mut Outputs,
-    ) {
-        let mut outputs = Vec::new();
-        self.calls.remote.client.link(self.now, server, port, change, &mut outputs);
-        self.carry_out_radius(outputs, out);
+        let most = self.config.aaa.radius_most();
+        self.tell_radius(Service::Access, out, |client, now, outputs| {
+            client.set_most(most);
+            client.configure(now, servers, outputs);
+        });
     }
 
     pub(in crate::bng) fn radius_timer(&mut self, out: &mut Outputs) {
-        let mut outputs = Vec::new();
         self.calls.remote.deadline = None;
-        self.calls.remote.client.timer(self.now, &mut outputs);
-        self.carry_out_radius(outputs, out);
+        self.tell_radius(Service::Access, out, |client, now, outputs| client.timer(now, outputs));
+    }
+
+    /// Asks to be called when something of a request is due.
+    pub(in crate::bng) fn plan_radius(&mut self) {
+        let remote = &mut self.calls.remote;
+        let deadline = remote.client.deadline();
+        if deadline != remote.deadline {
+            if let Some(before) = std::mem::replace(&mut remote.deadline, deadline) {
+                self.deadlines.remove(&(before, Deadline::Radius));
+            }
+            if let Some(at) = deadline {
+                self.deadlines.insert((at, Deadline::Radius));
+            }
+        }
     }
 
     /// How often attributes of Accepts were ignored, because they are not supported: vendor (0: none) and type.
@@ -109,7 +99,6 @@ impl Bng {
     pub(super) fn ask_radius(&mut self, id: CallId, attempt: &Attempt, out: &mut Outputs) {
         let account = self.account_of_call(id);
         let Some(call) = self.calls.calls.get_mut(&id) else { return };
-        let remote = &mut self.calls.remote;
         let tag = call.line_tag.as_ref();
         let session_id = account.id.to_string();
         let place = Place {
@@ -125,47 +114,19 @@ impl Bng {
         let request = request(&self.config.aaa.nas, &place, attempt, self.now.wall_s);
         call.asks = Some(Box::new(attempt.clone()));
         call.account = Some(Box::new(account));
-        let mut outputs = Vec::new();
-        remote.client.send(self.now, Token(id.0), request, &mut outputs);
-        self.carry_out_radius(outputs, out);
+        self.tell_radius(Service::Access, out, |client, now, outputs| {
+            client.send(now, Token(id.0), request, outputs);
+        });
     }
 
-    fn carry_out_radius(&mut self, outputs: Vec<client::Output>, out: &mut Outputs) {
-        for output in outputs {
-            match output {
-                client::Output::Send { server, port, bytes } => {
-                    let service = Service::Access;
-                    out.push(Output::Radius { service, server, port, bytes })
-                }
-                client::Output::Done { token, result } => self.radius_answer(CallId(token.0), result, out),
-                client::Output::Reconnect { server, port } => {
-                    let service = Service::Access;
-                    out.push(Output::RadiusReconnect { service, server, port });
-                }
-                client::Output::Dead(server) => {
-                    out.push(Output::Event(Event::RadiusServer { server, is_alive: false }));
-                }
-                client::Output::Alive(server) => {
-                    out.push(Output::Event(Event::RadiusServer { server, is_alive: true }));
-                }
-                client::Output::Distrusted { server, why } => {
-                    out.push(Output::Event(Event::RadiusDistrusted { server, why }));
-                }
-            }
-        }
-        let remote = &mut self.calls.remote;
-        let deadline = remote.client.deadline();
-        if deadline != remote.deadline {
-            if let Some(before) = std::mem::replace(&mut remote.deadline, deadline) {
-                self.deadlines.remove(&(before, Deadline::Radius));
-            }
-            if let Some(at) = deadline {
-                self.deadlines.insert((at, Deadline::Radius));
-            }
-        }
-    }
-
-    fn radius_answer(&mut self, id: CallId, result: Result<(u8, Attributes), Failure>, out: &mut Outputs) {
+    /// The answer to a login, or why there is none.
+    pub(in crate::bng) fn login_is_answered(
+        &mut self,
+        token: Token,
+        result: Result<(u8, Attributes), Failure>,
+        out: &mut Outputs,
+    ) {
+        let id = CallId(token.0);
         let attempt = self.calls.calls.get_mut(&id).and_then(|call| call.asks.take());
         let Some(attempt) = attempt else { return };
         let login = match result {

@@ -8,7 +8,7 @@ use weir_config::unit;
 use super::{Limit, Words, limit};
 use crate::config::Pppoe;
 use crate::ppp::auth::Method;
-use crate::pppoe::concentrator::ServiceNames;
+use crate::pppoe::concentrator::{Options, ServiceNames};
 
 /// Names of methods, as they are written.
 const METHODS: [(&str, Method); 3] =
@@ -37,7 +37,7 @@ pub(super) fn read(words: &mut Words<'_>) -> Result<Pppoe, String> {
                 }
                 discovery.max_payload = mtu.saturating_sub(8);
             }
-            "sessions" => sessions(words, &mut discovery.most_of_mac, &mut discovery.most_of_line)?,
+            "sessions" => sessions(words, discovery)?,
             "padi" => padi(words, &mut discovery.mac_limit, &mut discovery.line_limit)?,
             other => {
                 return Err(format!(
@@ -71,22 +71,23 @@ fn methods(words: &mut Words<'_>) -> Result<Vec<Method>, String> {
     Ok(methods)
 }
 
-fn sessions(words: &mut Words<'_>, of_mac: &mut usize, of_line: &mut usize) -> Result<(), String> {
-    let number = |words: &mut Words<'_>| {
-        let word = words.word("a number of sessions")?;
-        let number = word.parse().ok().filter(|number| (1..=65_534).contains(number));
-        number.ok_or_else(|| format!("`{word}` is no number of sessions: use 1 to 65534"))
-    };
-    let has_mac = words.takes("mac");
-    if has_mac {
-        *of_mac = number(words)?;
+fn sessions(words: &mut Words<'_>, discovery: &mut Options) -> Result<(), String> {
+    let limits = [
+        ("mac", 65_534, &mut discovery.most_of_mac),
+        ("line", 65_534, &mut discovery.most_of_line),
+        ("half-open", 1_000_000, &mut discovery.most_half_open),
+    ];
+    let mut has_one = false;
+    for (kind, most, limit) in limits {
+        if words.takes(kind) {
+            let word = words.word("a number of sessions")?;
+            let number = word.parse().ok().filter(|number| (1..=most).contains(number));
+            *limit = number.ok_or_else(|| format!("`{word}` is no number of sessions: use 1 to {most}"))?;
+            has_one = true;
+        }
     }
-    if words.takes("line") {
-        *of_line = number(words)?;
-    } else if !has_mac {
-        return Err("a limit of sessions is of a MAC or of a line: use `sessions mac 4 line 100`".into());
-    }
-    Ok(())
+    let missing = "a limit of sessions is of a MAC, of a line or of those that are being set up: use `sessions mac 4 line 100 half-open 32768`";
+    if has_one { Ok(()) } else { Err(missing.into()) }
 }
 
 fn padi(words: &mut Words<'_>, of_mac: &mut Limit, of_line: &mut Limit) -> Result<(), String> {

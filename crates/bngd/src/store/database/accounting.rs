@@ -39,8 +39,14 @@ impl Tables<'_> {
     pub(super) fn answered(&self, session: SessionId, what: Answered) -> rusqlite::Result<bool> {
         let number_of = number(session.0);
         let session = [number_of];
-        if what == Answered::Stop {
-            return Ok(self.run("DELETE FROM unaccounted WHERE session = ?1", session)? > 0);
+        let deleted = match what {
+            Answered::Stop => Some("DELETE FROM unaccounted WHERE session = ?1"),
+            Answered::Interim => Some("DELETE FROM interims WHERE session = ?1"),
+            Answered::Start if number_of == 0 => Some("DELETE FROM accounting_on WHERE id = 1 + ?1"),
+            Answered::Start => None,
+        };
+        if let Some(sql) = deleted {
+            return Ok(self.run(sql, session)? > 0);
         }
         let start = "account = substr(account, 1, 17) || 'started' || substr(account, 23)";
         let waits = "substr(account, 18, 5) = 'waits'";
@@ -50,6 +56,37 @@ impl Tables<'_> {
         }
         let ended = format!("UPDATE unaccounted SET {start} WHERE session = ?1 AND {waits}");
         Ok(self.run(&ended, session)? > 0)
+    }
+
+    /// All sessions of before were lost.
+    pub(super) fn lost_all(&self, at_s: u64) -> rusqlite::Result<bool> {
+        self.run("INSERT OR REPLACE INTO accounting_on (id, at_s) VALUES (1, ?1)", [number(at_s)])?;
+        Ok(true)
+    }
+
+    /// An interim update waits; whether there is such a session.
+    pub(super) fn interim(
+        &self,
+        session: SessionId,
+        at_s: u64,
+        counters: Counters,
+    ) -> rusqlite::Result<bool> {
+        if !self.is_online(number(session.0))? {
+            return Ok(false);
+        }
+        self.run(
+            "INSERT OR REPLACE INTO interims (session, at_s, down_frames, down_bytes, up_frames, up_bytes)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+            (
+                number(session.0),
+                number(at_s),
+                number(counters.down_frames),
+                number(counters.down_bytes),
+                number(counters.up_frames),
+                number(counters.up_bytes),
+            ),
+        )?;
+        self.counted(session, counters)
     }
 
     /// A session that has ended, from a log that was made short.

@@ -2,7 +2,7 @@
 //! session, and a subscriber, too.
 
 use rusqlite::{OptionalExtension, Params, Transaction, params};
-use weir_bng::{Change, Counters, EndCause, Lease, Name, Record, SessionId, Subscriber};
+use weir_bng::{Change, Counters, EndCause, Lease, Name, Nat, Record, SessionId, Subscriber};
 
 /// Ended sessions that are kept, at most.
 const MOST_ENDED: i64 = 1_000_000;
@@ -96,6 +96,8 @@ impl<'a> Tables<'a> {
             Change::Counted { session, counters } => self.counted(*session, *counters)?,
             Change::Accounted { session, what } => self.answered(*session, *what)?,
             Change::Unaccounted(of) => self.unaccounted(of)?,
+            Change::LostAll { at_s } => self.lost_all(*at_s)?,
+            Change::Interim { session, at_s, counters } => self.interim(*session, *at_s, *counters)?,
         };
         self.skipped += u64::from(!is_known);
         Ok(())
@@ -132,10 +134,10 @@ impl<'a> Tables<'a> {
 
     fn subscriber(&self, subscriber: &Subscriber, revision: u64) -> rusqlite::Result<bool> {
         self.run(
-            "INSERT INTO subscribers (name, key, plan, fixed_address, status, revision, password, group_name, fixed_prefix)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
+            "INSERT INTO subscribers (name, key, plan, fixed_address, status, revision, password, group_name, fixed_prefix, nat)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)
              ON CONFLICT DO UPDATE SET key = ?2, plan = ?3, fixed_address = ?4, status = ?5, revision = ?6,
-             password = ?7, group_name = ?8, fixed_prefix = ?9",
+             password = ?7, group_name = ?8, fixed_prefix = ?9, nat = ?10",
             (
                 subscriber.name.as_str(),
                 subscriber.key.to_string(),
@@ -146,6 +148,7 @@ impl<'a> Tables<'a> {
                 subscriber.password_word(),
                 subscriber.group.as_ref().map(Name::as_str),
                 subscriber.fixed_prefix.map(|prefix| prefix.to_string()),
+                Some(subscriber.nat).filter(|nat| *nat != Nat::Configured).map(|nat| nat.to_string()),
             ),
         )?;
         Ok(true)
@@ -217,6 +220,7 @@ impl<'a> Tables<'a> {
     pub(super) fn leave(&self, session: i64, leaves: Leaves) -> rusqlite::Result<()> {
         if let Leaves::Ended { cause, at_s, counters } = leaves {
             self.begin_stop(session, at_s.unwrap_or(self.at_s), cause, counters)?;
+            self.run("DELETE FROM interims WHERE session = ?1", [session])?;
             self.run(
                 "INSERT INTO ended_sessions (session, subscriber, line, mac, address, start_s, end_s, cause,
                     down_frames, down_bytes, up_frames, up_bytes, prefix)
@@ -278,7 +282,7 @@ impl<'a> Tables<'a> {
     }
 
     /// Whether there is such a session.
-    fn counted(&self, session: SessionId, counters: Counters) -> rusqlite::Result<bool> {
+    pub(super) fn counted(&self, session: SessionId, counters: Counters) -> rusqlite::Result<bool> {
         let changed = self.run(
             "UPDATE sessions SET down_frames = max(down_frames, ?2), down_bytes = max(down_bytes, ?3),
                 up_frames = max(up_frames, ?4), up_bytes = max(up_bytes, ?5) WHERE id = ?1",

@@ -44,12 +44,14 @@ pub(super) fn records(db: &Connection, revision: u64) -> Result<Vec<Record>, Loa
     for_each(db, "subscribers", LAST_ADDRESSES, |row| last_address(row, &mut others))?;
     for_each(db, "subscribers", LAST_PREFIXES, |row| last_prefix(row, &mut others))?;
     for_each(db, "sessions", SESSIONS, |row| session(row, &mut others))?;
+    for_each(db, "interims", INTERIMS, |row| interim(row, &mut others))?;
+    for_each(db, "accounting_on", ACCOUNTING_ON, |row| lost_all(row, &mut others))?;
     for_each(db, "unaccounted", UNACCOUNTED, |row| unaccounted(row, &mut others))?;
     for_each(db, "answers", ANSWERS, |row| answer(row, &mut others))?;
     Ok(changes.into_iter().chain(others).map(|change| Record { revision, change }).collect())
 }
 
-const SUBSCRIBERS: &str = "SELECT name, key, plan, fixed_address, status, fixed_prefix, password, group_name FROM subscribers ORDER BY revision";
+const SUBSCRIBERS: &str = "SELECT name, key, plan, fixed_address, status, fixed_prefix, password, group_name, nat FROM subscribers ORDER BY revision";
 const LAST_ADDRESSES: &str =
     "SELECT name, last_address FROM subscribers WHERE last_address IS NOT NULL ORDER BY revision";
 const LAST_PREFIXES: &str =
@@ -59,6 +61,9 @@ const QUARANTINES: &str = "SELECT address, subscriber, until_s FROM quarantines 
 const SESSIONS: &str =
     "SELECT id, subscriber, line, mac, relay, address, client_id, start_s, granted_s, lease_s, down_frames,
     down_bytes, up_frames, up_bytes, ppp, prefix, account FROM sessions ORDER BY revision";
+const INTERIMS: &str =
+    "SELECT session, at_s, down_frames, down_bytes, up_frames, up_bytes FROM interims ORDER BY session";
+const ACCOUNTING_ON: &str = "SELECT at_s FROM accounting_on";
 const UNACCOUNTED: &str =
     "SELECT session, subscriber, line, mac, address, access, account, start_s, end_s, cause, down_frames, down_bytes,
     up_frames, up_bytes, prefix FROM unaccounted ORDER BY session";
@@ -120,7 +125,7 @@ fn subscriber(row: &Row<'_>, changes: &mut Vec<Change>) -> Result<(), Wrong> {
     if let Some(fixed) = row.get::<_, Option<String>>(3)? {
         line = line + " address " + &fixed;
     }
-    for (word, column) in [(" prefix ", 5), (" password ", 6), (" group ", 7)] {
+    for (word, column) in [(" prefix ", 5), (" password ", 6), (" group ", 7), (" nat ", 8)] {
         if let Some(value) = row.get::<_, Option<String>>(column)? {
             line = line + word + &value;
         }
@@ -162,19 +167,30 @@ fn unaccounted(row: &Row<'_>, changes: &mut Vec<Change>) -> Result<(), Wrong> {
         start_s: number(row, 7)?,
         end_s: number(row, 8)?,
         cause: value(row, 9)?,
-        counters: counters(row)?,
+        counters: counters(row, 10)?,
     })));
     Ok(())
 }
 
-/// In both tables of sessions in the same columns.
-fn counters(row: &Row<'_>) -> Result<Counters, Wrong> {
+/// The four columns from `first` on.
+fn counters(row: &Row<'_>, first: usize) -> Result<Counters, Wrong> {
     Ok(Counters {
-        down_frames: number(row, 10)?,
-        down_bytes: number(row, 11)?,
-        up_frames: number(row, 12)?,
-        up_bytes: number(row, 13)?,
+        down_frames: number(row, first)?,
+        down_bytes: number(row, first + 1)?,
+        up_frames: number(row, first + 2)?,
+        up_bytes: number(row, first + 3)?,
     })
+}
+
+fn interim(row: &Row<'_>, changes: &mut Vec<Change>) -> Result<(), Wrong> {
+    let (session, at_s) = (SessionId(number(row, 0)?), number(row, 1)?);
+    changes.push(Change::Interim { session, at_s, counters: counters(row, 2)? });
+    Ok(())
+}
+
+fn lost_all(row: &Row<'_>, changes: &mut Vec<Change>) -> Result<(), Wrong> {
+    changes.push(Change::LostAll { at_s: number(row, 0)? });
+    Ok(())
 }
 
 fn session(row: &Row<'_>, changes: &mut Vec<Change>) -> Result<(), Wrong> {
@@ -189,7 +205,7 @@ fn session(row: &Row<'_>, changes: &mut Vec<Change>) -> Result<(), Wrong> {
         ppp: optional(row, 14)?,
         account: optional(row, 16)?,
     };
-    let counters = counters(row)?;
+    let counters = counters(row, 10)?;
     changes.push(Change::Lease {
         session: SessionId(number(row, 0)?),
         subscriber: value(row, 1)?,

@@ -314,7 +314,7 @@ fn all_outcomes(rig: &mut Rig) -> Vec<String> {
 #[test]
 fn a_plane_decides_as_a_new_one_of_the_same_text() {
     let (mut texts, mut came, mut went) = (0, 0, 0);
-    for seed in 1..=4 {
+    for seed in 1..=2 {
         let mut random = Random(seed);
         let mut next = || loop {
             let text = some_text(&mut random);
@@ -351,5 +351,5 @@ fn a_plane_decides_as_a_new_one_of_the_same_text() {
             holes.into_iter().for_each(|number| rig.config.free_number(number));
         }
     }
-    assert!(came > 50 && went > 50, "of {texts} texts {came} ports came and {went} went");
+    assert!(came > 25 && went > 25, "of {texts} texts {came} ports came and {went} went");
 }
