@@ -4,6 +4,7 @@ mod accounting;
 mod brownout;
 mod flood;
 mod full_disk;
+mod monkey;
 mod pppoe;
 mod radsec;
 mod rest;
