@@ -69,6 +69,8 @@ pub(crate) struct Devices {
     began: Instant,
     /// Packets that arrived at the far end and at the clients.
     arrived: [usize; 2],
+    /// Sources of packets of IPv4 that arrived at the far end.
+    pub(crate) sources: BTreeSet<Ipv4Addr>,
 }
 
 impl Devices {
@@ -86,7 +88,7 @@ impl Devices {
         };
         let clients = (1..).zip(&METHODS).map(client).collect();
         let (access, far) = (Wire::open("a"), Wire::open("c"));
-        Devices { access, far, clients, began: Instant::now(), arrived: [0; 2] }
+        Devices { access, far, clients, began: Instant::now(), arrived: [0; 2], sources: BTreeSet::new() }
     }
 
     fn now(&self) -> Duration {
@@ -149,8 +151,11 @@ impl Devices {
         };
         self.arrived[0] += 1;
         let source: [u8; 4] = packet[12..16].try_into().expect("four bytes");
+        self.sources.insert(source.into());
         let bytes = u16::from_be_bytes([packet[2], packet[3]]);
-        let answer = packet_of(FAR, source.into(), bytes.into());
+        let mut answer = packet_of(FAR, source.into(), bytes.into());
+        // A NAT may have given it another port.
+        answer[22..24].copy_from_slice(&frame[34..36]);
         let frame = [&frame[6..12], &frame[..6], &[8, 0], &*answer].concat();
         self.far.send(&frame);
     }

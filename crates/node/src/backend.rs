@@ -5,7 +5,9 @@ use std::path::PathBuf;
 
 use weir_packet::frame::Mac;
 use weir_packet::steer::Spread;
-use weir_port::duplex::{CaptureError, File, FileError, Packet, PacketOptions, Pool, Port, Tap, Xdp, mac_of};
+use weir_port::duplex::{
+    CaptureError, File, FileError, Packet, PacketOptions, Pool, Port, Tap, Umem, Xdp, mac_of,
+};
 use weir_port::fast::FastPort;
 
 /// How frames come and go by a port.
@@ -44,17 +46,28 @@ pub enum OpenError {
     /// Capture files.
     #[error(transparent)]
     File(#[from] FileError),
-    /// AF_XDP lends the memory of the threads to the kernel.
-    #[error("AF_XDP ports come only when the node begins: write packet:{0}, or begin it anew")]
-    Late(String),
+    /// The threads of a node without AF_XDP may not do what such ports take.
+    #[error(
+        "AF_XDP ports come only to a node that has begun with one: write packet:{0}, or begin it anew with an AF_XDP port and run(ports change)"
+    )]
+    NoXdp(String),
     /// The right to open it was given up.
     #[error(
-        "{0}: the node has given up the right to open it; begin it with run(ports change), or with --keep-privileges for a TAP device"
+        "{0}: the node has given up the right to open it; begin it with run(ports change), and an AF_XDP port if this is one, or with \
+         --keep-privileges for a TAP device"
     )]
     NoRight(CaptureError),
     /// A TAP device for several threads.
     #[error("sharing it between threads: {0}")]
     Descriptors(std::io::Error),
+}
+
+/// The memory of each thread for frames.
+#[derive(Debug, Clone)]
+pub(crate) struct Umems {
+    pub(crate) of_threads: Vec<Umem>,
+    /// The threads may do what AF_XDP takes.
+    pub(crate) for_xdp: bool,
 }
 
 /// What is asked of a port.
@@ -117,19 +130,21 @@ impl Backend {
         }
     }
 
-    /// Opens it for a node that runs: so many parts, which need none of the pools.
-    pub(crate) fn open_again(&self, threads: usize, wanted: Wanted) -> Result<Vec<Box<dyn Port>>, OpenError> {
-        let opened = self.open_late(threads, wanted);
+    /// Opens it for a node that runs: a part for each thread, where AF_XDP has the memory of this thread, if the node has any.
+    pub(crate) fn open_again(&self, umems: &Umems, wanted: Wanted) -> Result<Vec<Box<dyn Port>>, OpenError> {
+        let opened = self.open_late(umems, wanted);
         opened.map_err(|error| match error {
             OpenError::Interface(error) if error.is_forbidden() => OpenError::NoRight(error),
             error => error,
         })
     }
 
-    fn open_late(&self, threads: usize, wanted: Wanted) -> Result<Vec<Box<dyn Port>>, OpenError> {
+    fn open_late(&self, umems: &Umems, wanted: Wanted) -> Result<Vec<Box<dyn Port>>, OpenError> {
         let Wanted { packet, spread, .. } = wanted;
+        let threads = umems.of_threads.len();
         Ok(match self {
-            Backend::Xdp(name) => return Err(OpenError::Late(name.clone())),
+            Backend::Xdp(name) if !umems.for_xdp => return Err(OpenError::NoXdp(name.clone())),
+            Backend::Xdp(name) => boxed(Xdp::open_late(name, &umems.of_threads, packet.mode)?),
             Backend::Packet(name) if threads == 1 => vec![Box::new(Packet::open_with(name, &packet)?)],
             Backend::Packet(name) => boxed(Packet::open_several(name, &packet, threads, spread)?),
             Backend::Tap(name) => boxed(taps(Tap::open(name, None)?, threads)?),

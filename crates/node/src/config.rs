@@ -21,7 +21,7 @@
 //! | `host NAME` | it goes to this TAP device, which has the Ethernet address of the first port without a TAP device of its own; what the machine sends there leaves by that port | |
 //! | `host none` | it is dropped and counted (`no_local`) | |
 //! | `ports fixed` | once its ports are open the node gives up the right to open more, unless it keeps all of its rights | this |
-//! | `ports change` | it keeps the right to open AF_PACKET ports (CAP_NET_RAW), for texts that are applied later | |
+//! | `ports change` | it keeps the right to open AF_PACKET ports (CAP_NET_RAW), and AF_XDP ports if it begins with one, for texts that are applied later | |
 //!
 //! An item `bng(...)` is left to the program that controls the subscribers of the node.
 //!

@@ -100,15 +100,29 @@ impl Found {
     }
 }
 
-/// What hides tags from the ports of a node, each with the command that ends it.
-pub(crate) fn obstacles(config: &Config) -> Vec<String> {
-    let Found { hiding, elsewhere } = look(config);
-    let on = hiding.iter().map(|Hiding { interface, feature, .. }| {
+impl Hiding {
+    /// What it does, and the command that ends it.
+    fn obstacle(&self) -> String {
+        let Hiding { interface, feature, .. } = self;
         format!(
             "{interface} takes VLAN tags out of frames, which are dropped (unknown_vlan, hidden_vlan): \
              `ethtool -K {interface} {feature} off`, or let the port use packet:INTERFACE"
         )
-    });
+    }
+}
+
+/// What hides tags from an AF_XDP port at this interface, with the command that ends it. An interface that tells nothing hides nothing
+/// that is known.
+pub(crate) fn obstacle_at(interface: &str) -> Option<String> {
+    let mut found = Found::default();
+    let _ = found.look_at(interface);
+    found.hiding.first().map(Hiding::obstacle)
+}
+
+/// What hides tags from the ports of a node, each with the command that ends it.
+pub(crate) fn obstacles(config: &Config) -> Vec<String> {
+    let Found { hiding, elsewhere } = look(config);
+    let on = hiding.iter().map(Hiding::obstacle);
     let far = elsewhere.iter().map(|name| {
         let [plain, service] = SENDING;
         format!(

@@ -8,10 +8,10 @@ use weir_plane::{BATCH, NewBlocks, PortBlock, PortId, Time};
 use weir_port::bpf::now_ns;
 use weir_port::confined::Work;
 use weir_port::descriptors::make_room;
-use weir_port::duplex::{Choice, PacketOptions, Pool, Port, Tap};
+use weir_port::duplex::{Choice, PacketOptions, Pool, Port, Tap, Xdp};
 use weir_port::fast::{Fast, FastPort};
 
-use crate::backend::{Backend, OpenError, Wanted, own_mac, taps};
+use crate::backend::{Backend, OpenError, Umems, Wanted, own_mac, taps};
 use crate::bell::Bell;
 use crate::config::{Config, Fast as Wish, Host, HostTap, RightToOpen};
 use crate::fast::Table;
@@ -25,6 +25,8 @@ use crate::worker::{HitRate, IN_TURN, Machine, PORTS_AT_ONCE, Parts, Recipient, 
 const SPARE_CHUNKS: u32 = 1024;
 /// Ports that may come while the node runs, and have memory of their own.
 const PORTS_TO_COME: u32 = 8;
+/// Receive queues of AF_XDP ports that may come where the node keeps the right to open them: 8 MiB for each.
+const QUEUES_TO_COME: u32 = 2;
 /// Chunks of a thread for frames that its plane keeps: for those that wait for a neighbour or a fragment, and at most for
 /// those in queues and delays, 1 Gbit/s for 0.8 s.
 const KEPT_CHUNKS: u32 = 1024;
@@ -46,6 +48,10 @@ fn kept_chunks(plane: &weir_plane::Config) -> u32 {
 fn pools(threads: usize, chunks: u32, longest: usize) -> Result<Vec<Pool>, NodeError> {
     let pool = |_| Pool::new(chunks, longest).map_err(thread_error("memory for frames"));
     (0..threads).map(pool).collect()
+}
+
+fn umems(pools: &[Pool], for_xdp: bool) -> Umems {
+    Umems { of_threads: pools.iter().map(|pool| pool.umem().clone()).collect(), for_xdp }
 }
 
 /// The maps of a fast path, if the node is to have one, or why it has none although it could be.
@@ -117,10 +123,15 @@ impl Opened {
             }
             macs.push(ports[n].mac.map_or_else(|| backend.mac(n), Ok).map_err(named(n))?);
         }
+        let for_xdp = config.backends.iter().any(|backend| matches!(backend, Backend::Xdp(_)));
+        let keeps_right = config.settings.right_to_open == RightToOpen::Kept;
+        let queues_to_come = if for_xdp && keeps_right { QUEUES_TO_COME } else { 0 };
+        chunks += queues_to_come * Xdp::CHUNKS_OF_QUEUE;
         let descriptors: u64 = config.backends.iter().map(Backend::descriptors).sum();
         make_room(descriptors * threads as u64).map_err(thread_error("opening so many ports"))?;
         let (fast, no_fast) = fast(config)?;
         let mut pools = pools(threads, chunks, longest)?;
+        pools.iter().for_each(|pool| pool.umem().add_queues(queues_to_come));
         let all: Vec<Option<Backend>> = config.backends.iter().cloned().map(Some).collect();
         let mut open: Vec<Vec<Box<dyn Port>>> = pools.iter().map(|_| Vec::new()).collect();
         for (n, backend) in config.backends.iter().enumerate() {
@@ -133,7 +144,8 @@ impl Opened {
             open.iter_mut().zip(parts).for_each(|(thread, part)| thread.push(part));
         }
         let machines = machines(config, &macs)?;
-        let mut opened = Opened::of(RunningConfig::new(config, &macs, longest), open, pools, machines)?;
+        let running = RunningConfig::new(config, &macs, longest, umems(&pools, for_xdp));
+        let mut opened = Opened::of(running, open, pools, machines)?;
         opened.obstacles.extend(no_fast);
         opened.obstacles.extend(offload::obstacles(config));
         opened.obstacles.extend(offload::short_interfaces(config));
@@ -165,7 +177,8 @@ impl Opened {
         let longest = longest(&config.plane.ports);
         let pools = pools(ports.len(), SPARE_CHUNKS + kept_chunks(&config.plane), longest)?;
         let machines = pools.iter().map(|_| Machine::at(&config.plane.ports, Recipient::None)).collect();
-        Opened::of(RunningConfig::new(config, &macs, longest), ports, pools, machines)
+        let running = RunningConfig::new(config, &macs, longest, umems(&pools, false));
+        Opened::of(running, ports, pools, machines)
     }
 
     fn of(
@@ -214,12 +227,17 @@ impl Opened {
     /// Capabilities that it needs while it runs, as bits of capabilities(7): to give frames of AF_XDP to the machine, and to open ports
     /// that come.
     pub fn needs(&self) -> u64 {
+        const CAP_NET_ADMIN: u64 = 1 << 12;
         const CAP_NET_RAW: u64 = 1 << 13;
         const CAP_BPF: u64 = 1 << 39;
         // Entries of a fast path come and go while it runs.
         let bpf = if self.is_fast || self.leaves_frames_of_xdp() { CAP_BPF } else { 0 };
-        let raw = if self.running.settings.right_to_open == RightToOpen::Kept { CAP_NET_RAW } else { 0 };
-        bpf | raw
+        let open = match self.running.settings.right_to_open {
+            RightToOpen::Kept if self.is_by_xdp() => CAP_NET_RAW | CAP_NET_ADMIN | CAP_BPF,
+            RightToOpen::Kept => CAP_NET_RAW,
+            RightToOpen::Dropped => 0,
+        };
+        bpf | open
     }
 
     /// Whether the stack of this machine gets frames that came in by AF_XDP.

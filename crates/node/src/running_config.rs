@@ -8,7 +8,7 @@ use weir_packet::frame::Mac;
 use weir_plane::{MacText, Plane, Port, PortId, Share};
 
 use crate::applied::{Applied, Turns};
-use crate::backend::Backend;
+use crate::backend::{Backend, Umems};
 use crate::config::{Config, Host, Settings};
 
 /// The configuration of a node that runs.
@@ -25,6 +25,8 @@ pub(crate) struct RunningConfig {
     pub(crate) is_fast: bool,
     /// Numbers of ports that were removed and may still be named by frames.
     pub(crate) resting: Vec<Resting>,
+    /// The memory of its threads for frames.
+    pub(crate) umems: Umems,
     /// Texts and lists of commands that it has applied.
     revision: u64,
 }
@@ -42,7 +44,7 @@ pub(crate) struct Resting {
 }
 
 impl RunningConfig {
-    pub(crate) fn new(config: &Config, macs: &[Mac], longest: usize) -> RunningConfig {
+    pub(crate) fn new(config: &Config, macs: &[Mac], longest: usize, umems: Umems) -> RunningConfig {
         let Config { plane, backends, settings, bng: _ } = config.clone();
         let mut config = plane.shared_by(settings.threads.len() as u8);
         let own = |(port, mac): (&mut Port, &Mac)| {
@@ -58,6 +60,7 @@ impl RunningConfig {
             longest,
             is_fast: false,
             resting: Vec::new(),
+            umems,
             revision: 0,
         }
     }

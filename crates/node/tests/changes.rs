@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::time::{Duration, Instant};
 
+use weir_linux::namespace::Namespace;
 use weir_linux::rtnl::Rtnl;
 use weir_node::{Config, Node, Opened, PartsOfPort, Query, Snapshot};
 use weir_packet::flow::Flow;
@@ -13,7 +14,7 @@ use weir_port::duplex::{Memory, MemoryEnd, Port, wait};
 use weir_port::packet::{self, Receiver};
 use weir_testkit::{PATIENCE, need_root};
 
-use crate::street::{HOST, Street};
+use crate::street::{HOST, Street, THIRD};
 
 fn config(text: &str) -> Config {
     Config::read("n", text, &|name| Err(format!("no file {name}")))
@@ -173,7 +174,7 @@ fn what_takes_a_restart_is_named() {
         ("lan > wan dmz run(host none)", "dmz: "),
         (
             "lan > wan dmz(mac 02:00:00:00:00:07) run(host none)",
-            "port dmz: AF_XDP ports come only when the node begins: write packet:dmz, or begin it anew",
+            "port dmz: AF_XDP ports come only to a node that has begun with one: write packet:dmz, or begin it anew",
         ),
         ("lan > wan dmz(on packet:weir-none, mac 02:00:00:00:00:07) run(host none)", "port dmz: "),
         ("lan(10.0.0.1/8) > route > wan run(host none)", "a bump becomes a router only when"),
@@ -314,4 +315,92 @@ fn sockets_come_and_go_beside_one_that_loses_nothing() {
     let seen = Snapshot::sum(&node.stop().threads.unwrap()).accounting;
     assert!(seen.balance() && sent > 0, "{seen:?}");
     assert_eq!((seen.entered, seen.left), (sent.into(), sent.into()), "{seen:?}");
+}
+
+/// 20 times an AF_XDP port comes, gets and sends a frame, gets its first tag and goes, while two others forward over wires of the kernel. Its chunks come
+/// back, or the node would run out of them.
+#[test]
+fn af_xdp_ports_come_and_go_and_the_others_lose_nothing() {
+    const BURST: u32 = 32;
+    const TIMES: u32 = 20;
+    need_root!();
+    for threads in [1, 2] {
+        let (street, third) = (Street::with_queues(threads), Namespace::new().unwrap());
+        street.join_third(&third, threads);
+        let text = |more: &str| {
+            let ports = format!("{more} lan(on xdp:n0) filter(policy accept) wan(on xdp:n1)");
+            config(&format!("{ports} run(host none, ports change, threads {threads})"))
+        };
+        let node = street.node.run(|| Opened::new(&text("")).unwrap().start().unwrap());
+        let index =
+            |host: &Namespace, name: &str| host.run(|| Rtnl::open().unwrap().link(name).unwrap().ifindex);
+        let (left, right) = (index(&street.hosts[0], HOST[0]), index(&street.hosts[1], HOST[1]));
+        let far = index(&third, THIRD);
+        let sender = |host: &Namespace, index: u32| host.run(|| packet::Sender::open(index)).unwrap();
+        let receiver = |host: &Namespace, index: u32| host.run(|| Receiver::open(index, 1 << 20)).unwrap();
+        let from_left = sender(&street.hosts[0], left);
+        let (from_right, mut at_right) = (sender(&street.hosts[1], right), receiver(&street.hosts[1], right));
+        let (from_third, mut at_third) = (sender(&third, far), receiver(&third, far));
+        let stop = AtomicBool::new(false);
+        let (others, other) = channel();
+        let sent = std::thread::scope(|scope| {
+            let stops = Stop(&stop);
+            let forwarded = scope.spawn(|| {
+                let (mut sent, deadline) = (0, Instant::now() + 2 * PATIENCE);
+                while !stop.load(Ordering::Relaxed) {
+                    from_left.send(&(sent..sent + BURST).map(frame).collect::<Vec<_>>()).unwrap();
+                    let mut got = Vec::new();
+                    while got.len() < BURST as usize {
+                        assert!(Instant::now() < deadline, "{got:?} came of {BURST} from {sent} on");
+                        let count = |bytes: &[u8]| match number(bytes) {
+                            OTHER => others.send(()).unwrap(),
+                            number => got.push(number),
+                        };
+                        at_right.receive(Duration::from_millis(100), count).unwrap();
+                    }
+                    got.sort_unstable();
+                    assert_eq!(got, (sent..sent + BURST).collect::<Vec<_>>());
+                    sent += BURST;
+                }
+                sent
+            });
+            for n in 0..TIMES {
+                let comes = text(&format!("dmz{n}(on xdp:n2)"));
+                street.node.run(|| node.apply(&comes)).unwrap();
+                from_third.send(&[frame(OTHER)]).unwrap();
+                other.recv_timeout(PATIENCE).expect("what comes by it leaves");
+                from_right.send(&[frame(n)]).unwrap();
+                receive(&mut at_third, &[n]);
+                let tagged_port = text(&format!("dmz{n}(on xdp:n2, vlan 7)"));
+                street.node.run(|| node.apply(&tagged_port)).unwrap();
+                from_third.send(&[tagged(7, OTHER)]).unwrap();
+                other.recv_timeout(PATIENCE).expect("what comes by it leaves");
+                node.apply(&text("")).unwrap();
+            }
+            drop(stops);
+            forwarded.join().unwrap()
+        });
+        let seen = Snapshot::sum(&node.stop().threads.unwrap()).accounting;
+        assert!(seen.balance() && sent > 0, "{threads} threads: {seen:?}");
+        let all = u64::from(sent) + 3 * u64::from(TIMES);
+        assert_eq!((seen.entered, seen.left), (all, all), "{threads} threads: {seen:?}");
+    }
+}
+
+/// Without memory for its queues a port is refused, and a port that goes leaves its memory to another one.
+#[test]
+fn an_af_xdp_port_without_memory_is_refused() {
+    need_root!();
+    let (street, third) = (Street::new(), Namespace::new().unwrap());
+    street.join_third(&third, 1);
+    let text = |left: &str| config(&format!("{left} > wan(on xdp:n1) run(host none)"));
+    let node = street.node.run(|| Opened::new(&text("lan(on xdp:n0)")).unwrap().start().unwrap());
+    let apply = |left: &str| street.node.run(|| node.apply(&text(left)));
+    let wrong =
+        apply("lan(on xdp:n0) filter(policy accept) > dmz(on xdp:n2)").expect_err("no memory").to_string();
+    let expected = "port dmz: capturing: n2 has 1 receive queues for each thread, and there is memory for the frames of 0: ";
+    assert!(wrong.starts_with(expected), "{wrong}");
+    apply("lan(on packet:n0) filter(policy accept)").unwrap();
+    apply("lan(on packet:n0) dmz(on xdp:n2) filter(policy accept)").unwrap();
+    assert!(Snapshot::sum(&node.stop().threads.unwrap()).accounting.balance());
 }

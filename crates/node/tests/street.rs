@@ -11,21 +11,37 @@ pub(crate) struct Street {
 }
 
 pub(crate) const HOST: [&str; 2] = ["l0", "r0"];
+/// The end of a third wire at its host.
+pub(crate) const THIRD: &str = "x0";
 const NODE: [&str; 2] = ["n0", "n1"];
 
 impl Street {
     pub(crate) fn new() -> Street {
+        Street::with_queues(1)
+    }
+
+    /// Wires with so many queues each.
+    pub(crate) fn with_queues(queues: u32) -> Street {
         let new = || Namespace::new().unwrap();
         let street = Street { hosts: [new(), new()], node: new() };
         for side in 0..2 {
             let ends = [(&street.hosts[side], HOST[side]), (&street.node, NODE[side])];
-            join(ends, Wire { number: side as u8, queues: 1 });
-            for end in ends {
-                end.0.run(|| set_offload(end.1, Offload::Gro, true)).unwrap();
-                keep_quiet(end);
-            }
-            ends.into_iter().for_each(|end| set_up(end, true));
+            join_ends(ends, Wire { number: side as u8, queues });
         }
         street
     }
+
+    /// One more wire, from the node to another host: n2 - x0.
+    pub(crate) fn join_third(&self, host: &Namespace, queues: u32) {
+        join_ends([(host, THIRD), (&self.node, "n2")], Wire { number: 2, queues });
+    }
+}
+
+fn join_ends(ends: [(&Namespace, &str); 2], wire: Wire) {
+    join(ends, wire);
+    for end in ends {
+        end.0.run(|| set_offload(end.1, Offload::Gro, true)).unwrap();
+        keep_quiet(end);
+    }
+    ends.into_iter().for_each(|end| set_up(end, true));
 }

@@ -7,13 +7,11 @@ use std::collections::{BTreeSet, HashMap};
 use std::net::IpAddr;
 
 use crate::access::SubscriberChange;
-use crate::config::{Config, StageConfig};
-use crate::filter::RulesChange;
+use crate::config::Config;
 use crate::frame::PortId;
-use crate::nat::NatChange;
 use crate::neighbour::{NeighbourChange, nearest};
-use crate::police::RateChange;
 use crate::route::{NextHop, RouteChange, Target};
+use crate::stages::StageChange;
 use crate::was::Was;
 
 /// A change of one object. Stages are counted from 0.
@@ -25,9 +23,7 @@ pub struct Change(pub(crate) Object);
 pub(crate) enum Object {
     Route(RouteChange),
     Neighbour(NeighbourChange),
-    Filter(usize, RulesChange),
-    Nat(usize, NatChange),
-    Police(usize, RateChange),
+    Stage(usize, StageChange),
     Subscriber(SubscriberChange),
 }
 
@@ -36,9 +32,7 @@ impl Change {
         Change(match self.0 {
             Object::Route(change) => Object::Route(change.inverse()),
             Object::Neighbour(change) => Object::Neighbour(change.inverse()),
-            Object::Filter(stage, was) => Object::Filter(stage, was.inverse()),
-            Object::Nat(stage, change) => Object::Nat(stage, change.inverse()),
-            Object::Police(stage, change) => Object::Police(stage, change.inverse()),
+            Object::Stage(stage, change) => Object::Stage(stage, change.inverse()),
             Object::Subscriber(change) => Object::Subscriber(change.inverse()),
         })
     }
@@ -51,14 +45,14 @@ impl Change {
                 let host = NextHop { address: *address, port: Some(*port) };
                 was.new.map(|_| host).into_iter().collect()
             }
-            Object::Filter(..) | Object::Nat(..) | Object::Police(..) | Object::Subscriber(_) => Vec::new(),
+            Object::Stage(..) | Object::Subscriber(_) => Vec::new(),
         }
     }
 
     /// Whether frames that know their way must find it anew: routes and neighbours say so themselves, and frames of subscribers look
     /// their subscriber up.
     pub(crate) fn is_of_stage(&self) -> bool {
-        !matches!(self.0, Object::Route(_) | Object::Neighbour(_) | Object::Subscriber(_))
+        matches!(self.0, Object::Stage(..))
     }
 }
 
@@ -77,18 +71,10 @@ impl Config {
             Object::Subscriber(SubscriberChange::UnknownSessions(was)) => {
                 self.sessions.unknown = was.new.unwrap_or_default();
             }
-            Object::Filter(stage, change) => match &mut self.stages[*stage] {
-                StageConfig::Filter(filter) => filter.take(change),
-                other => unreachable!("{other:?} is no filter"),
-            },
-            Object::Nat(stage, change) => match &mut self.stages[*stage] {
-                StageConfig::Nat(nat) => return nat.take(change),
-                other => unreachable!("{other:?} is no NAT"),
-            },
-            Object::Police(stage, change) => match &mut self.stages[*stage] {
-                StageConfig::Police(police) => police.take(change),
-                other => unreachable!("{other:?} is no policer"),
-            },
+            Object::Stage(stage, change) => return self.stages[*stage].take(change),
+            Object::Subscriber(SubscriberChange::Grace(was)) => {
+                self.sessions.grace = was.new.unwrap_or_default();
+            }
         }
         Ok(())
     }

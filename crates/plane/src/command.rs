@@ -4,43 +4,18 @@
 //! Command (of a program, by names) > decide > Change (what was, what is) > Update > each thread, some behind each batch
 //! text, text > the same changes, where only such objects differ (update.rs)
 //! ```
-//! Each kind of object has its commands in its own folder; here is the list of them, and how they become changes of the
-//! configuration.
+//! Each kind of object has its commands in its own folder; `stages.rs` has the list of them, and here is how they become changes of
+//! the configuration.
 //!
 //! Invariant: a list of commands is decided whole or not at all, and each command costs the same however many objects of its kind
 //! there are (but for the logarithm of their number, and for rules, which are compiled together).
 
 use std::fmt;
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-
-use crate::access::{SubscriberChange, SubscriberCommand};
+use crate::access::SubscriberChange;
 use crate::change::{Change, Object};
-use crate::config::{Config, StageConfig};
-use crate::filter::FilterCommand;
-use crate::nat::NatCommand;
-use crate::neighbour::NeighbourCommand;
-use crate::police::PoliceCommand;
-use crate::route::RouteCommand;
-
-/// A change of one object.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Command {
-    /// Of a router's routes.
-    Route(RouteCommand),
-    /// Of hosts with configured Ethernet addresses.
-    Neighbour(NeighbourCommand),
-    /// Of a filter.
-    Filter(FilterCommand),
-    /// Of a NAT.
-    Nat(NatCommand),
-    /// Of a policer.
-    Police(PoliceCommand),
-    /// Of the sessions of subscribers.
-    Subscriber(SubscriberCommand),
-}
+use crate::config::Config;
+use crate::stages::Command;
 
 /// Why a list of commands was refused: nothing of it was done.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -102,46 +77,20 @@ impl Config {
                 return Err("the node has no `route`: it knows no neighbours".into());
             }
             Command::Neighbour(command) => command.change(&self.ports)?.map(Object::Neighbour),
-            Command::Filter(command) => {
-                let (at, filter) = self.stage(command.stage(), "filter", StageConfig::filter)?;
-                command.change(filter, &self.ports)?.map(|change| Object::Filter(at, change))
-            }
-            Command::Nat(command) => {
-                let (at, nat) = self.stage(command.stage(), "NAT", StageConfig::nat)?;
-                if self.nats().any(|nat| !nat.before.is_empty()) {
-                    let why = "several threads share several NATs here, which know each other's ends";
-                    return Err(format!("{why}: write it into the text, and apply that"));
-                }
-                command.change(nat)?.map(|change| Object::Nat(at, change))
-            }
-            Command::Police(command) => {
-                let (at, police) = self.stage(command.stage(), "policer", StageConfig::police)?;
-                command.change(police, &self.ports)?.map(|change| Object::Police(at, change))
+            Command::Nat(_) if self.nats().any(|nat| !nat.before.is_empty()) => {
+                let why = "several threads share several NATs here, which know each other's ends";
+                return Err(format!("{why}: write it into the text, and apply that"));
             }
             Command::Subscriber(command) => {
                 let access =
                     self.access.as_ref().ok_or("the node has no `access`: no port of it has subscribers")?;
                 command.change(access, &self.sessions, &self.ports)?.map(Object::Subscriber)
             }
+            of_stage => {
+                let decided = of_stage.change_of_stage(&self.stages, &self.ports).transpose()?;
+                decided.flatten().map(|(stage, change)| Object::Stage(stage, change))
+            }
         };
         Ok(object.map(Change))
-    }
-
-    /// The stage of this number in the text, from 1, if it is one of a kind.
-    fn stage<'a, T>(
-        &'a self,
-        number: usize,
-        kind: &str,
-        of: impl Fn(&'a StageConfig) -> Option<&'a T>,
-    ) -> Result<(usize, &'a T), String> {
-        let at = number.wrapping_sub(1);
-        self.stages.get(at).and_then(&of).map(|stage| (at, stage)).ok_or_else(|| {
-            let all = (1..).zip(&self.stages).filter(|(_, stage)| of(stage).is_some());
-            let all: Vec<String> = all.map(|(n, _)| n.to_string()).collect();
-            match &all[..] {
-                [] => format!("the node has no {kind}"),
-                all => format!("stage {number} is no {kind}: those of the node are {}", all.join(", ")),
-            }
-        })
     }
 }

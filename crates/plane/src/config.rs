@@ -5,22 +5,22 @@ mod number;
 
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use weir_config::{Mistakes, Notes};
 use weir_packet::steer::Spread;
 
 use crate::access::{self, AccessConfig, AccessPolicy, AccessSession, AccessSessions, SubscriberConfig};
 use crate::dir::Dir;
-use crate::filter;
 use crate::frame::{MOST_PORTS, PortId};
 use crate::limits::Limits;
 use crate::nat::{self, Deterministic, Sharding};
 use crate::neighbour::Translated;
-use crate::police;
 use crate::port::{End, Port};
 use crate::prefix::Prefix;
-use crate::queue;
 use crate::route::{self, Routes};
+use crate::stage::Reading;
+use crate::stages::{self, OneOf, StageConfig};
 use crate::text::{self, FileOf, Item, MOST_STAGES};
 use crate::threads::Share;
 pub(crate) use align::align;
@@ -58,31 +58,16 @@ pub struct Config {
     pub share: Share,
 }
 
-/// The configuration of a stage.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) enum StageConfig {
-    Filter(Box<filter::Config>),
-    Nat(Box<nat::Config>),
-    Queue(Box<queue::Config>),
-    Police(Box<police::Config>),
+/// Names of what stands once between the ports, beside the stages of the list.
+const ONCE: [&str; 2] = ["access", "route"];
+/// Names of what stands beside the ports and stages.
+const BESIDE: [&str; 2] = ["limits", "subscribers"];
+
+/// Whether an item is one of what is between the ports.
+fn is_stage(item: &Item) -> bool {
+    let name = item.name.text.as_str();
+    ONCE.contains(&name) || stages::NAMES.contains(&name)
 }
-
-impl StageConfig {
-    pub(crate) fn filter(&self) -> Option<&filter::Config> {
-        if let StageConfig::Filter(filter) = self { Some(filter) } else { None }
-    }
-
-    pub(crate) fn nat(&self) -> Option<&nat::Config> {
-        if let StageConfig::Nat(nat) = self { Some(nat) } else { None }
-    }
-
-    pub(crate) fn police(&self) -> Option<&police::Config> {
-        if let StageConfig::Police(police) = self { Some(police) } else { None }
-    }
-}
-
-/// Names of the stages.
-const STAGES: &[&str] = &["access", "route", "filter", "nat", "queue", "police"];
 
 impl Config {
     /// Reads the text of the node that the user calls `file`.
@@ -123,19 +108,9 @@ impl Config {
                         run the node with one thread, or leave the access out"
                 .into());
         }
-        if self.stages.iter().any(|stage| matches!(stage, StageConfig::Queue(_))) {
-            return Err("a `queue` is one link, which several threads cannot share: run the node with one thread, or \
-                        leave the queue out"
-                .into());
-        }
-        if self.stages.iter().any(|stage| matches!(stage, StageConfig::Police(_))) {
-            return Err("a `police` limits all that a subscriber sends and receives, which several threads cannot share: run \
-                        the node with one thread, or leave the police out"
-                .into());
-        }
+        self.stages.iter().try_for_each(|stage| stage.may_share(threads))?;
         let nats: Vec<&nat::Config> = self.nats().collect();
         for (n, nat) in nats.iter().enumerate() {
-            nat.may_share(threads)?;
             nat.may_stand_behind(&nats[..n], threads)?;
         }
         Ok(())
@@ -168,10 +143,7 @@ impl Config {
     }
 
     fn shared_as(self, old: &Config, threads: u8) -> Config {
-        let sharding = |from: Option<usize>| match &old.stages[from?] {
-            StageConfig::Nat(nat) => nat.sharding,
-            StageConfig::Filter(_) | StageConfig::Queue(_) | StageConfig::Police(_) => None,
-        };
+        let sharding = |from: Option<usize>| nat::Config::of(&old.stages[from?])?.sharding;
         let shardings: Vec<_> = align(&old.stages, &self.stages).into_iter().map(sharding).collect();
         self.dealt(threads, &shardings)
     }
@@ -181,9 +153,9 @@ impl Config {
     fn dealt(mut self, threads: u8, shardings: &[Option<Sharding>]) -> Config {
         let mut before: Vec<Arc<nat::Config>> = Vec::new();
         for (n, stage) in self.stages.iter_mut().enumerate().filter(|_| threads > 1) {
-            let StageConfig::Nat(nat) = stage else { continue };
+            let Some(nat) = nat::Config::of_mut(stage) else { continue };
             nat.sharding = Some(shardings.get(n).copied().flatten().unwrap_or_else(|| nat.shard(threads)));
-            let alone = Arc::new((**nat).clone());
+            let alone = Arc::new(nat.clone());
             nat.before = before.clone();
             before.push(alone);
         }
@@ -192,12 +164,8 @@ impl Config {
 
     /// Bytes of frames that queues may keep, and delays behind them; of subscribers those that are not copied.
     pub fn queued_bytes(&self) -> u64 {
-        let of = |stage: &StageConfig| match stage {
-            StageConfig::Queue(queue) => queue.all_bytes(),
-            StageConfig::Filter(_) | StageConfig::Nat(_) | StageConfig::Police(_) => 0,
-        };
         let shaped = if self.access.is_some() { SHAPED_BYTES } else { 0 };
-        self.stages.iter().map(of).fold(shaped, u64::saturating_add)
+        self.stages.iter().map(StageConfig::kept_bytes).fold(shaped, u64::saturating_add)
     }
 
     /// Whether a port is of the left end.
@@ -210,6 +178,21 @@ impl Config {
         self.order.iter().map(|&number| (number, &self.ports[usize::from(number.0)]))
     }
 
+    /// The numbers of the sessions at an access port that the control program has added.
+    pub fn sessions_at(&self, port: PortId) -> impl Iterator<Item = u64> {
+        self.sessions.iter().filter(move |session| session.line.port == port).map(|session| session.session)
+    }
+
+    /// Whether the control program has added a session of this number.
+    pub fn has_session(&self, session: u64) -> bool {
+        self.sessions.get(session).is_some()
+    }
+
+    /// How long sessions stay whose access port has lost its link.
+    pub fn grace(&self) -> Duration {
+        Duration::from_secs(self.sessions.grace.0.into())
+    }
+
     /// The first port of the end at which frames of a direction leave.
     pub fn across(&self, dir: Dir) -> PortId {
         let end = if dir == Dir::Outward { End::Right } else { End::Left };
@@ -218,10 +201,7 @@ impl Config {
     }
 
     pub(crate) fn nats(&self) -> impl Iterator<Item = &nat::Config> {
-        self.stages.iter().filter_map(|stage| match stage {
-            StageConfig::Nat(nat) => Some(&**nat),
-            StageConfig::Filter(_) | StageConfig::Queue(_) | StageConfig::Police(_) => None,
-        })
+        self.stages.iter().filter_map(nat::Config::of)
     }
 
     /// The deterministic ports, by NAT.
@@ -232,13 +212,8 @@ impl Config {
     /// By what frames of a port are best spread over threads: most of them then come to the thread that they belong to. It is
     /// used when ports are opened; if stages come and go later, more frames may be handed over.
     pub fn spread(&self, port: usize) -> Spread {
-        let of = |stage: &StageConfig| match stage {
-            // Behind the NAT the inside address is not visible.
-            StageConfig::Nat(_) if self.is_left(port) => Spread::Sources,
-            StageConfig::Filter(filter) if filter.is_stateful() => Spread::Ends,
-            _ => Spread::Flows,
-        };
-        let spreads: Vec<Spread> = self.stages.iter().map(of).collect();
+        let is_left = self.is_left(port);
+        let spreads: Vec<Spread> = self.stages.iter().map(|stage| stage.spread(is_left)).collect();
         let wanted = [Spread::Sources, Spread::Ends].into_iter().find(|spread| spreads.contains(spread));
         wanted.unwrap_or(Spread::Flows)
     }
@@ -280,16 +255,16 @@ fn read(items: &[Item], file: FileOf<'_>, notes: &Notes<'_>) -> Config {
         again.wrong(notes, "there are `limits` already: write all in one".to_string());
     }
     let limits = limits.first().map(|item| Limits::read(item, notes)).unwrap_or_default();
-    let is_stage = |item: &Item| STAGES.contains(&item.name.text.as_str());
     let first = items.iter().position(is_stage);
     let last = items.iter().rposition(is_stage);
     let (left, right) = match first.zip(last) {
         Some((first, last)) => (&items[..first], &items[last + 1..]),
         None => items.split_at(1.min(items.len())),
     };
+    let no_ports = [&ONCE[..], stages::NAMES, &BESIDE[..]].concat();
     let ends = |items: &[Item], name: &str| match items {
         [] => vec![Port::plain(name)],
-        items => items.iter().map(|item| Port::read(item, notes)).collect(),
+        items => items.iter().map(|item| Port::read(item, &no_ports, notes)).collect(),
     };
     let mut ports = ends(left, "lan");
     let right = ends(right, "wan").into_iter().map(|port| Port { end: Some(End::Right), ..port });
@@ -308,8 +283,8 @@ fn read(items: &[Item], file: FileOf<'_>, notes: &Notes<'_>) -> Config {
     let routes = routes.first().map(|item| route::read(item, &ports, notes));
     let (routes, options) =
         routes.map_or((None, route::Options::default()), |(all, options)| (Some(all), options));
-    let stages: Vec<StageConfig> =
-        stages.iter().filter_map(|item| stage(item, &ports, file, notes)).collect();
+    let beside = Reading { ports: &ports, file, notes };
+    let stages: Vec<StageConfig> = stages.iter().filter_map(|item| StageConfig::read(item, beside)).collect();
     if stages.len() > MOST_STAGES {
         items[0].wrong(notes, format!("a node has at most {MOST_STAGES} stages: these are {}", stages.len()));
     }
@@ -365,21 +340,6 @@ fn is_of_link(network: &Prefix) -> bool {
     match network.address {
         IpAddr::V4(address) => address.is_link_local(),
         IpAddr::V6(address) => address.is_unicast_link_local(),
-    }
-}
-
-fn stage(item: &Item, ports: &[Port], file: FileOf<'_>, notes: &Notes<'_>) -> Option<StageConfig> {
-    match item.name.text.as_str() {
-        "filter" => {
-            filter::Config::read(item, ports, file, notes).map(|filter| StageConfig::Filter(Box::new(filter)))
-        }
-        "nat" => Some(StageConfig::Nat(Box::new(nat::Config::read(item, notes)))),
-        "queue" => Some(StageConfig::Queue(Box::new(queue::Config::read(item, file, notes)))),
-        "police" => Some(StageConfig::Police(Box::new(police::Config::read(item, ports, notes)))),
-        name => {
-            item.wrong(notes, format!("`{name}` is no stage, and ports stand at the ends"));
-            None
-        }
     }
 }
 

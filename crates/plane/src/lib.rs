@@ -10,7 +10,8 @@
 //!   `plane/commands.rs` small changes
 //! - `pipeline.rs`: the stages and their order
 //! - `batch.rs`, `frame.rs`, `extensions.rs`, `fragment.rs`: frames of a batch and their headers, read once
-//! - `filter/`, `nat/`, `police.rs`, `queue.rs`, `route/`: the stages; `stage.rs` is what they have in common
+//! - `stages.rs`: the list of the stages between the ports, `filter/`, `nat/`, `queue/`, `police/`; `stage.rs` and `stage/` are what
+//!   they have in common; `route/` and `access/` stand at the ends of them
 //! - `neighbour.rs`: ARP and neighbour discovery; `neighbour/asked.rs` says which addresses are asked for, `neighbour/news.rs`
 //!   what threads tell each other
 //! - `local.rs`: frames for this machine, and how many of each kind it gets; `plane/machine.rs`: what it sends; `punt.rs`, `punter.rs`,
@@ -82,6 +83,7 @@ pub mod scenario;
 mod sessions;
 mod shape;
 mod stage;
+mod stages;
 mod steer;
 mod table;
 mod tags;
@@ -99,7 +101,7 @@ pub use access::{
 pub use address::{address_of, words_of};
 pub use batch::{BATCH, Batch, Set, Verdict};
 pub use change::Change;
-pub use command::{Command, Refused};
+pub use command::Refused;
 pub use config::{Beside, Config};
 pub use dir::Dir;
 pub use drops::{DropReason, Drops};
@@ -126,6 +128,7 @@ pub use route::{
 };
 pub use sessions::{Cursor, Session, SessionRecord};
 pub use shape::{GroupState, QueueFigures};
+pub use stages::Command;
 pub use table::tcp::Progress;
 pub use tags::{TagSet, Tags, Vids};
 pub use threads::{Handover, Ingress, MOST_THREADS, NeighbourNews, Share};

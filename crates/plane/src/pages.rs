@@ -3,9 +3,10 @@
 use std::net::Ipv4Addr;
 
 use crate::config::Config;
-use crate::nat::{ForwardEntry, OneToOneEntry};
+use crate::nat::{self, ForwardEntry, OneToOneEntry};
 use crate::prefix::Prefix;
 use crate::route::RouteEntry;
+use crate::stages::OneOf;
 
 impl Config {
     /// Up to so many routes behind a prefix, in their order; those inside of a network, if one is named.
@@ -25,7 +26,7 @@ impl Config {
 
     /// Up to so many port forwards behind one, in the order of stage, protocol and outside end.
     pub fn forwards_behind(&self, after: Option<&ForwardEntry>, most: usize) -> Vec<ForwardEntry> {
-        let nats = (1..).zip(&self.stages).filter_map(|(n, stage)| Some((n, stage.nat()?)));
+        let nats = (1..).zip(&self.stages).filter_map(|(n, stage)| Some((n, nat::Config::of(stage)?)));
         let first = after.map_or(0, |after| after.stage);
         let of = |(n, nat)| ForwardEntry::of_nat(nat, n, after.filter(|after| after.stage == n));
         nats.skip_while(|(n, _)| *n < first).flat_map(of).take(most).collect()
@@ -33,7 +34,7 @@ impl Config {
 
     /// Up to so many one-to-one addresses behind one, in the order of stage and outside address.
     pub fn one_to_one_behind(&self, after: Option<(usize, Ipv4Addr)>, most: usize) -> Vec<OneToOneEntry> {
-        let nats = (1..).zip(&self.stages).filter_map(|(n, stage)| Some((n, stage.nat()?)));
+        let nats = (1..).zip(&self.stages).filter_map(|(n, stage)| Some((n, nat::Config::of(stage)?)));
         let first = after.map_or(0, |(stage, _)| stage);
         let of = |(n, nat)| {
             let after = after.filter(|(stage, _)| *stage == n).map(|(_, outside)| outside);

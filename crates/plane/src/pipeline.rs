@@ -20,11 +20,10 @@ use crate::filter::Filter;
 use crate::frame::{Frame, Line, PortId};
 use crate::nat::Nat;
 use crate::outbox::Outbox;
-use crate::police::Police;
 use crate::port::{End, Port};
-use crate::queue::Queue;
 use crate::route::Router;
-use crate::stage::{ByDir, StageKind, Step};
+use crate::stage::{ByDir, Step};
+use crate::stages::{OneOf, Stage};
 use crate::tags::{PortTags, Tag, TagSet};
 use crate::text::MOST_STAGES;
 use crate::time::Time;
@@ -173,30 +172,29 @@ impl Pipeline {
         more
     }
 
+    /// The stages of a kind in the order of the text, each with its number from 0.
+    pub(crate) fn of_kind<T: OneOf<Stage> + 'static>(&self) -> impl Iterator<Item = (usize, &T)> {
+        self.stages.iter().enumerate().filter_map(|(k, stage)| Some((k, T::of(stage)?)))
+    }
+
     /// The filters in the order of the text.
     pub(crate) fn filters(&self) -> impl Iterator<Item = &Filter> {
-        self.stages
-            .iter()
-            .filter_map(|stage| if let Stage::Filter(filter) = stage { Some(&**filter) } else { None })
+        self.stages.iter().filter_map(Filter::of)
     }
 
     /// The same, to be changed.
     pub(crate) fn filters_mut(&mut self) -> impl Iterator<Item = &mut Filter> {
-        self.stages
-            .iter_mut()
-            .filter_map(|stage| if let Stage::Filter(filter) = stage { Some(&mut **filter) } else { None })
+        self.stages.iter_mut().filter_map(Filter::of_mut)
     }
 
     /// The NATs in the order of the text.
     pub(crate) fn nats(&self) -> impl Iterator<Item = &Nat> {
-        self.stages.iter().filter_map(|stage| if let Stage::Nat(nat) = stage { Some(&**nat) } else { None })
+        self.stages.iter().filter_map(Nat::of)
     }
 
     /// The same, to be changed.
     pub(crate) fn nats_mut(&mut self) -> impl Iterator<Item = &mut Nat> {
-        self.stages
-            .iter_mut()
-            .filter_map(|stage| if let Stage::Nat(nat) = stage { Some(&mut **nat) } else { None })
+        self.stages.iter_mut().filter_map(Nat::of_mut)
     }
 
     /// Frames of the machine leave by the port of its TAP device, with the addresses that the machine has given them. Returns the
@@ -329,36 +327,7 @@ fn retag(frame: &mut Frame<'_>, own: &[Tag]) {
     frame.set_ethernet(dst, src, tags.get(..count).unwrap_or_default());
 }
 
-/// What a frame meets between its ports: a closed set, distinguished once per batch.
-#[derive(Debug)]
-pub(crate) enum Stage {
-    Filter(Box<Filter>),
-    Nat(Box<Nat>),
-    Queue(Box<Queue>),
-    Police(Box<Police>),
-}
-
 impl Stage {
-    /// The same, whatever kind it is.
-    pub(crate) fn kind(&self) -> &dyn StageKind {
-        match self {
-            Stage::Filter(filter) => &**filter,
-            Stage::Nat(nat) => &**nat,
-            Stage::Queue(queue) => &**queue,
-            Stage::Police(police) => &**police,
-        }
-    }
-
-    /// The same, to be changed.
-    pub(crate) fn kind_mut(&mut self) -> &mut dyn StageKind {
-        match self {
-            Stage::Filter(filter) => &mut **filter,
-            Stage::Nat(nat) => &mut **nat,
-            Stage::Queue(queue) => &mut **queue,
-            Stage::Police(police) => &mut **police,
-        }
-    }
-
     /// All frames of a set.
     #[inline]
     fn run_all(&mut self, step: &mut Step<'_, '_>, dir: Dir, set: Set, entries: &Entries) -> Set {

@@ -32,9 +32,6 @@ use crate::punt::PuntReasons;
 use crate::tags::{PortTags, TagSet};
 use crate::text::{Arg, Item};
 
-/// Names of items that are no ports.
-const NO_PORTS: &[&str] = &["access", "route", "filter", "nat", "queue", "police", "limits", "subscribers"];
-
 /// The configuration of a port.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Port {
@@ -150,12 +147,12 @@ impl Port {
             && (&self.name, self.end, &self.interface) == (&other.name, other.end, &other.interface)
     }
 
-    /// Reads an item; mistakes are noted.
-    pub(crate) fn read(item: &Item, notes: &Notes<'_>) -> Port {
+    /// Reads an item, which is none of those with these names; mistakes are noted.
+    pub(crate) fn read(item: &Item, no_ports: &[&str], notes: &Notes<'_>) -> Port {
         let name = &item.name.text;
         let mut port = Port::plain(name);
         // Whatever is no stage is a port.
-        let meant = closest(name, NO_PORTS);
+        let meant = closest(name, no_ports);
         let hint = meant.map(|stage| format!("; or did you mean `{stage}` where you write `{name}`?"));
         for arg in &item.args {
             if let Err(text) = port.argument(arg) {
@@ -321,7 +318,7 @@ mod tests {
 
     fn read(text: &str) -> Result<Port, String> {
         let notes = Notes::new("a node", text);
-        let port = Port::read(&items(text, &notes)[0], &notes);
+        let port = Port::read(&items(text, &notes)[0], &["filter", "nat"], &notes);
         if notes.is_empty() { Ok(port) } else { Err(notes.to_mistakes("n").to_string()) }
     }
 

@@ -13,9 +13,10 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use crate::access::{AccessSession, NatProfile};
 use crate::change::{Change, Object};
-use crate::config::{Config, StageConfig};
+use crate::config::Config;
 use crate::nat::{self, NatChange, Pair};
 use crate::prefix::{Prefix, mask4};
+use crate::stages::{OneOf, StageChange};
 use crate::was::Was;
 
 impl Config {
@@ -37,7 +38,7 @@ impl Config {
         let gone = old.filter(|pair| nat.pairs.at(pair.outside) == Some(*pair));
         let gone = gone.map(|pair| Was { old: Some(pair), new: None });
         let comes = new.map(|pair| Was { old: None, new: Some(pair) });
-        let change = |was| Change(Object::Nat(at, NatChange::OneToOne(was)));
+        let change = |was| Change(Object::Stage(at, StageChange::Nat(NatChange::OneToOne(was))));
         Ok(gone.into_iter().chain(comes).map(change).collect())
     }
 
@@ -57,7 +58,8 @@ impl Config {
         if nat.pairs.at(pair.outside) == Some(pair) {
             return Ok(());
         }
-        self.take(&Change(Object::Nat(at, NatChange::OneToOne(Was { old: None, new: Some(pair) }))))
+        let change = StageChange::Nat(NatChange::OneToOne(Was { old: None, new: Some(pair) }));
+        self.take(&Change(Object::Stage(at, change)))
     }
 
     /// Whether the NAT does with the addresses of a session what its profile says.
@@ -93,7 +95,7 @@ impl Config {
     }
 
     fn first_nat(&self) -> Option<(usize, &nat::Config)> {
-        self.stages.iter().map(StageConfig::nat).enumerate().find_map(|(at, nat)| Some((at, nat?)))
+        self.stages.iter().map(nat::Config::of).enumerate().find_map(|(at, nat)| Some((at, nat?)))
     }
 }
 

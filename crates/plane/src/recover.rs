@@ -11,8 +11,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::drops::DropReason;
 use crate::kept::Ticket;
-use crate::pipeline::{Exit, Stage};
+use crate::nat::Nat;
+use crate::pipeline::Exit;
 use crate::plane::Plane;
+use crate::stages::OneOf;
 use crate::time::Time;
 use crate::unread_log::UnreadLog;
 
@@ -32,7 +34,7 @@ impl Plane {
         let stage = at_work.and_then(|k| Some((k, self.pipeline.stages.get_mut(k)?)));
         let stage = stage.map(|(k, stage)| {
             // Events that were not read yet; after the panic, even reading them may fail.
-            if let Stage::Nat(nat) = stage
+            if let Some(nat) = Nat::of_mut(stage)
                 && let Ok((events, lost)) = catch_unwind(AssertUnwindSafe(|| nat.table.end_all(now)))
             {
                 self.unread_log.add(UnreadLog { events, lost, ..UnreadLog::default() });

@@ -7,10 +7,10 @@ use std::net::IpAddr;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::filter::{Connection, FilterSession};
-use crate::nat::{Mapped, NatSession};
-use crate::pipeline::Stage;
+use crate::filter::{Connection, Filter, FilterSession};
+use crate::nat::{Mapped, Nat, NatSession};
 use crate::plane::Plane;
+use crate::stages::OneOf;
 use crate::table::page::Page;
 
 /// The place from which the next page is read, in the present text.
@@ -86,17 +86,15 @@ impl Plane {
     /// there may be more. What comes and goes between two calls may be missing, or be there twice.
     pub fn sessions(&self, from: Cursor) -> (Vec<Session>, Option<Cursor>) {
         let Cursor { stage, number } = from;
-        let (sessions, next) = match self.pipeline.stages.get(stage) {
-            Some(Stage::Nat(nat)) => {
-                let Page { records, next } = nat.table.shown(number);
-                (records.into_iter().map(|one| Session(Kind::Nat(one))).collect(), next)
-            }
-            Some(Stage::Filter(filter)) => {
-                let Page { records, next } = filter.shown(number);
-                (records.into_iter().map(|one| Session(Kind::Filter(one))).collect(), next)
-            }
-            Some(Stage::Queue(_) | Stage::Police(_)) => (Vec::new(), None),
-            None => return (Vec::new(), None),
+        let Some(at) = self.pipeline.stages.get(stage) else { return (Vec::new(), None) };
+        let (sessions, next) = if let Some(nat) = Nat::of(at) {
+            let Page { records, next } = nat.table.shown(number);
+            (records.into_iter().map(|one| Session(Kind::Nat(one))).collect(), next)
+        } else if let Some(filter) = Filter::of(at) {
+            let Page { records, next } = filter.shown(number);
+            (records.into_iter().map(|one| Session(Kind::Filter(one))).collect(), next)
+        } else {
+            (Vec::new(), None)
         };
         match next {
             Some(number) => (sessions, Some(Cursor { stage, number })),

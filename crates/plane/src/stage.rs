@@ -1,7 +1,10 @@
-//! What stages have in common: the directions, what a stage may do with the frames of a batch, and what it is asked (`stage/kind.rs`).
+//! What stages have in common: the directions, what a stage may do with the frames of a batch, and what it is asked (`stage/kind.rs`);
+//! what its configuration is asked (`stage/config.rs`).
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
+mod config;
 mod kind;
+mod surroundings;
 
 use std::ops::{Index, IndexMut};
 
@@ -16,7 +19,9 @@ use crate::outbox::Outbox;
 use crate::threads::{Handover, Ingress};
 use crate::time::Time;
 
+pub(crate) use config::{ConfigKind, Configured, Loss, NodeParts, ObjectChange, Reading, StageCommand};
 pub(crate) use kind::{StageKind, Together, Waiting};
+pub(crate) use surroundings::{Forwarding, Mtus, Surroundings};
 
 /// One of a kind for each direction, so that neither end takes from the other.
 #[derive(Debug)]

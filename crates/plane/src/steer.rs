@@ -30,8 +30,9 @@ use crate::kept::{Then, Ticket};
 use crate::limits::Limits;
 use crate::nat::Nat;
 use crate::outbox::Outbox;
-use crate::pipeline::{PipelinePort, Stage};
+use crate::pipeline::PipelinePort;
 use crate::stage::Together;
+use crate::stages::{OneOf, Stage};
 use crate::threads::{Handover, Ingress, Share};
 use crate::time::Time;
 use meeting::{Meeting, Waiting};
@@ -237,9 +238,9 @@ impl Steering {
 
 /// The NAT of this stage.
 fn nat(stages: &[Stage], k: usize) -> &Nat {
-    match stages.get(k) {
-        Some(Stage::Nat(nat)) => nat,
-        _ => unreachable!("they are looked at whenever they are others"),
+    match stages.get(k).and_then(Nat::of) {
+        Some(nat) => nat,
+        None => unreachable!("they are looked at whenever they are others"),
     }
 }
 

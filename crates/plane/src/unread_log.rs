@@ -1,7 +1,9 @@
 //! What stages that were removed have logged, and the caller has not read yet.
 
-use crate::filter::{Logged, MOST_LOGGED};
-use crate::nat::Event;
+use crate::filter::{Filter, Logged, MOST_LOGGED};
+use crate::nat::{Event, Nat};
+use crate::stages::{OneOf, Stage};
+use crate::time::Time;
 
 /// Log entries of stages that were removed, until the caller reads them.
 #[derive(Debug, Default)]
@@ -28,6 +30,18 @@ impl UnreadLog {
         self.logged.drain(..self.logged.len().saturating_sub(MOST_LOGGED));
     }
 
+    /// Adds what a stage has logged that was removed at this time. It takes its time.
+    pub(crate) fn add_ended(&mut self, stage: &mut Stage, removed: Time) {
+        if let Some(filter) = Filter::of_mut(stage) {
+            self.logged.extend(filter.logged());
+        }
+        if let Some(nat) = Nat::of_mut(stage) {
+            let (events, lost) = nat.table.end_all(removed);
+            self.events.extend(events);
+            self.lost += lost;
+        }
+    }
+
     /// The events since the last call, and how many were dropped since the start because the log was full.
     pub fn events(&mut self) -> (Vec<Event>, u64) {
         (std::mem::take(&mut self.events), self.lost)
@@ -38,7 +52,6 @@ impl UnreadLog {
 mod tests {
     use super::*;
     use crate::nat::EventKind;
-    use crate::time::Time;
 
     #[test]
     fn a_log_that_is_not_read_is_bounded() {

@@ -8,7 +8,7 @@
 //!
 //! | of the stages | what lives |
 //! |---|---|
-//! | one stays, see `config/align.rs`, as it was or changed | lives on, see `filter/ruleset.rs`, `nat/table/apply.rs`, `police.rs` |
+//! | one stays, see `config/align.rs`, as it was or changed | lives on, see `filter/ruleset.rs`, `nat/table/apply.rs`, `police/mod.rs` |
 //! | one comes | begins empty: a connection that is under way is new to a filter, and unknown to a NAT |
 //! | one goes | is gone; the log tells of a NAT's sessions and blocks that they have ended. Frames that waited in it go on |
 //! | one is moved past another | the same: it goes there and comes here |
@@ -28,21 +28,19 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::access::{AccessPolicy, SubscriberChange};
 use crate::change::{Change, Object};
-use crate::config::{Config, StageConfig, align};
+use crate::config::{Config, align};
 use crate::dir::{Dir, EntryPoint};
-use crate::filter;
 use crate::frame::PortId;
 use crate::limits::Limits;
-use crate::nat::{self, NatChange};
 use crate::neighbour::{NeighbourChange, Translated};
 use crate::outbox::Outbox;
-use crate::pipeline::{Exit, Pipeline, Stage};
+use crate::pipeline::{Exit, Pipeline};
 use crate::plane::{Plane, stage_of};
-use crate::police::{self, RateChange};
-use crate::queue;
 use crate::route::{NextHop, Options, PortChange, RouteChange, Sweep};
+use crate::stages::{Stage, StageChange, StageUpdate};
 use crate::time::Time;
 use crate::unread_log::UnreadLog;
+use crate::was::Was;
 use ports::{PortChanges, PortsText};
 
 /// Objects that a call changes: some 100 us, less than what a port holds while nobody receives.
@@ -63,8 +61,8 @@ pub struct Update {
     held: usize,
     /// So many ports are to have room.
     room: usize,
-    /// By stage, how many addresses of forwards come.
-    outsides: BTreeMap<usize, usize>,
+    /// By stage, how many places the objects need.
+    places: BTreeMap<usize, usize>,
     /// Frames that know their way must find it anew.
     is_of_stages: bool,
     /// When part of it was done, if any is.
@@ -76,8 +74,7 @@ pub struct Update {
     /// Stages that were removed.
     gone: Vec<Stage>,
     /// What objects were, to be freed by the caller.
-    #[expect(clippy::vec_box, reason = "it is moved between two batches")]
-    replaced: Vec<Box<filter::Update>>,
+    replaced: Vec<StageUpdate>,
 }
 
 /// The difference between two texts but for single objects.
@@ -105,14 +102,6 @@ enum Source {
     New(Option<Stage>),
 }
 
-#[derive(Debug)]
-enum StageUpdate {
-    Filter(Box<filter::Update>),
-    Nat(Box<nat::Update>),
-    Queue(Box<queue::Config>),
-    Police(Box<police::Update>),
-}
-
 /// An object to change in a thread. Stages are counted as in the new text.
 #[derive(Debug)]
 enum Work {
@@ -121,9 +110,9 @@ enum Work {
     Sweep(Sweep),
     Route(RouteChange),
     Neighbour(NeighbourChange),
-    Filter(usize, Box<filter::Update>),
-    Nat(usize, NatChange),
-    Police(usize, RateChange),
+    /// Other rules, which were compiled before.
+    Stage(usize, StageUpdate),
+    Object(usize, StageChange),
     Subscriber(Box<SubscriberChange>),
 }
 
@@ -153,10 +142,10 @@ impl Update {
             };
             match old.stages[from].changes_to(stage) {
                 Some(objects) => {
-                    changes.extend(objects.into_iter().map(|change| Change(Object::Nat(n, change))));
+                    changes.extend(objects.into_iter().map(|change| Change(Object::Stage(n, change))));
                     stages.push(Source::Old(from, None));
                 }
-                None => stages.push(Source::Old(from, Some(stage_update(&old.stages[from], stage)))),
+                None => stages.push(Source::Old(from, Some(old.stages[from].update_to(stage)))),
             }
         }
         let is_as_before =
@@ -201,19 +190,19 @@ impl Update {
         let gateways: BTreeSet<NextHop> = changes.iter().flat_map(Change::gateways).collect();
         let mut addresses = BTreeSet::new();
         for Change(object) in changes {
-            if let Object::Nat(stage, NatChange::Forward(was)) = object {
-                addresses.extend(was.new.map(|new| (*stage, new.outside.0)));
+            if let Object::Stage(stage, change) = object {
+                addresses.extend(change.place().map(|place| (*stage, place)));
             }
         }
-        let mut outsides = BTreeMap::new();
-        addresses.iter().for_each(|(stage, _)| *outsides.entry(*stage).or_default() += 1);
+        let mut places = BTreeMap::new();
+        addresses.iter().for_each(|(stage, _)| *places.entry(*stage).or_default() += 1);
         Update {
             text: None,
-            objects: changes.iter().filter_map(|Change(object)| Work::of(object)).collect(),
+            objects: changes.iter().map(|Change(object)| Work::of(object)).collect(),
             gateways: gateways.into_iter().collect(),
             held: 0,
             room: 0,
-            outsides,
+            places,
             is_of_stages: changes.iter().any(Change::is_of_stage),
             begun: None,
             settled: 0,
@@ -236,17 +225,8 @@ impl Update {
     /// The log of the stages that were removed, once all is done; the rest is freed. It takes its time.
     pub fn unread_log(self) -> UnreadLog {
         let mut log = UnreadLog::default();
-        for stage in self.gone {
-            match stage {
-                Stage::Filter(mut filter) => log.logged.extend(filter.logged()),
-                Stage::Nat(mut nat) => {
-                    let (events, lost) =
-                        nat.table.end_all(self.begun.expect("it went when part of it was done"));
-                    log.events.extend(events);
-                    log.lost += lost;
-                }
-                Stage::Queue(_) | Stage::Police(_) => {}
-            }
+        for mut stage in self.gone {
+            log.add_ended(&mut stage, self.begun.expect("it went when part of it was done"));
         }
         log
     }
@@ -304,46 +284,16 @@ impl Work {
         }
     }
 
-    fn of(object: &Object) -> Option<Work> {
-        Some(match object {
+    fn of(object: &Object) -> Work {
+        match object {
             Object::Route(change) => Work::Route(change.clone()),
             Object::Neighbour(change) => Work::Neighbour(change.clone()),
-            Object::Filter(stage, was) => {
-                let (old, new) = was.old.as_ref().zip(was.new.as_ref())?;
-                Work::Filter(*stage, Box::new(filter::Update::prepare(old, new)))
-            }
-            Object::Nat(stage, change) => Work::Nat(*stage, change.clone()),
-            Object::Police(stage, change) => Work::Police(*stage, change.clone()),
+            Object::Stage(stage, change) => match change.update() {
+                Some(update) => Work::Stage(*stage, update),
+                None => Work::Object(*stage, change.clone()),
+            },
             Object::Subscriber(change) => Work::Subscriber(Box::new(change.clone())),
-        })
-    }
-}
-
-impl StageConfig {
-    /// The objects that differ, if nothing else does; none if nothing differs at all.
-    fn changes_to(&self, new: &StageConfig) -> Option<Vec<NatChange>> {
-        match (self, new) {
-            (old, new) if old == new => Some(Vec::new()),
-            (StageConfig::Nat(old), StageConfig::Nat(new)) => old.changes_to(new),
-            _ => None,
         }
-    }
-}
-
-/// The change of a stage into another one of the same kind.
-fn stage_update(old: &StageConfig, new: &StageConfig) -> StageUpdate {
-    match (old, new) {
-        (StageConfig::Nat(old), StageConfig::Nat(new)) => {
-            StageUpdate::Nat(Box::new(nat::Update::prepare(old, new)))
-        }
-        (StageConfig::Filter(old), StageConfig::Filter(new)) => {
-            StageUpdate::Filter(Box::new(filter::Update::prepare(old, new)))
-        }
-        (StageConfig::Queue(_), StageConfig::Queue(new)) => StageUpdate::Queue(new.clone()),
-        (StageConfig::Police(old), StageConfig::Police(new)) => {
-            StageUpdate::Police(Box::new(police::Update::prepare(old, new)))
-        }
-        _ => unreachable!("a stage stays what it is"),
     }
 }
 
@@ -368,22 +318,19 @@ impl Plane {
         Ok(update.held < update.gateways.len())
     }
 
-    /// Whether the NATs have room.
+    /// Whether the stages have room.
     fn has_room_for(&self, update: &Update) -> Result<(), String> {
-        let nat = |stage: usize| match self.pipeline.stages.get(stage) {
-            Some(Stage::Nat(nat)) => Some(&nat.table),
-            _ => None,
-        };
+        let stage = |number: usize| self.pipeline.stages.get(number);
         for source in update.text.iter().flat_map(|text| &text.stages) {
-            if let Source::Old(from, Some(StageUpdate::Nat(update))) = source
-                && let Some(table) = nat(*from)
+            if let Source::Old(from, Some(update)) = source
+                && let Some(stage) = stage(*from)
             {
-                table.accepts(update)?;
+                stage.accepts(update)?;
             }
         }
-        for (&stage, &addresses) in &update.outsides {
-            if let Some(table) = update.old_stage(stage).and_then(nat) {
-                table.has_room_for(addresses)?;
+        for (&number, &places) in &update.places {
+            if let Some(stage) = update.old_stage(number).and_then(stage) {
+                stage.has_room_for(places)?;
             }
         }
         Ok(())
@@ -450,7 +397,11 @@ impl Plane {
             let stage = match source {
                 Source::New(stage) => stage.take(),
                 Source::Old(from, None) => old[*from].take(),
-                Source::Old(from, Some(update)) => old[*from].take().map(|stage| stage.taking(now, update)),
+                Source::Old(from, Some(update)) => {
+                    let mut stage = old[*from].take();
+                    stage.iter_mut().for_each(|stage| stage.take(now, update));
+                    stage
+                }
             };
             self.pipeline.stages.push(stage.expect("each is used once"));
         }
@@ -518,19 +469,20 @@ impl Pipeline {
             (Work::Route(change), Exit::Router(router)) => router.change_route(change),
             (Work::Neighbour(change), Exit::Router(router)) => router.change_neighbour(&change, outbox),
             (Work::Route(_) | Work::Neighbour(_), Exit::Across) => {}
-            (Work::Filter(stage, mut update), _) => {
-                if let Some(Stage::Filter(filter)) = self.stages.get_mut(stage) {
-                    filter.take(&mut update);
+            (Work::Stage(stage, mut update), _) => {
+                if let Some(stage) = self.stages.get_mut(stage) {
+                    stage.take(now, &mut update);
                 }
                 return Changed::Replaced(update);
             }
-            (Work::Nat(stage, change), exit) => {
-                if let (NatChange::OneToOne(was), Exit::Router(router)) = (&change, exit) {
-                    was.old.iter().for_each(|old| router.translated().remove(old.outside));
-                    was.new.iter().for_each(|new| router.translated().add(new.outside));
+            (Work::Object(stage, change), exit) => {
+                if let Exit::Router(router) = exit {
+                    let Was { old, new } = change.translated();
+                    old.into_iter().for_each(|old| router.translated().remove(old));
+                    new.into_iter().for_each(|new| router.translated().add(new));
                 }
-                if let Some(Stage::Nat(nat)) = self.stages.get_mut(stage) {
-                    nat.change(now, &change);
+                if let Some(stage) = self.stages.get_mut(stage) {
+                    stage.change(now, &change);
                 }
             }
             (Work::Subscriber(change), _) => match *change {
@@ -540,12 +492,9 @@ impl Pipeline {
                 SubscriberChange::Session(was) => {
                     self.subscribers.change(was.old.as_ref(), was.new.as_ref(), outbox.kept.epoch());
                 }
+                // The node sees to it, not its threads.
+                SubscriberChange::Grace(_) => {}
             },
-            (Work::Police(stage, change), _) => {
-                if let Some(Stage::Police(police)) = self.stages.get_mut(stage) {
-                    police.change(now, &change);
-                }
-            }
         }
         Changed::Done
     }
@@ -555,23 +504,9 @@ impl Pipeline {
 enum Changed {
     Done,
     /// This is of no more use and takes its time to be freed.
-    Replaced(Box<filter::Update>),
+    Replaced(StageUpdate),
     /// This is left to do.
     More(Work),
-}
-
-impl Stage {
-    /// Applies the changes; what is of no more use is left in `update`.
-    fn taking(mut self, now: Time, update: &mut StageUpdate) -> Stage {
-        match (&mut self, update) {
-            (Stage::Nat(nat), StageUpdate::Nat(update)) => nat.take(now, update),
-            (Stage::Filter(filter), StageUpdate::Filter(update)) => filter.take(update),
-            (Stage::Queue(queue), StageUpdate::Queue(config)) => queue.take(now, config),
-            (Stage::Police(police), StageUpdate::Police(update)) => police.take(now, update),
-            _ => unreachable!("a stage stays what it is"),
-        }
-        self
-    }
 }
 
 #[cfg(test)]

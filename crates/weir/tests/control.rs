@@ -163,6 +163,19 @@ fn a_subscriber_gets_the_events_and_counters_from_then_on() {
         events.push(event);
     }
     assert_eq!(events[0], events[1]);
+    // A list of commands ends with an event that has its revision, for all who have subscribed.
+    let mut talk = Talk::new(&street);
+    let route = |n: u8| json!({ "route": { "set": { "prefix": format!("203.0.113.{n}/32"), "target": "blackhole" } } });
+    talk.say(&format!("{}\n", json!({ "id": 1, "commands": [route(1), route(2)] })));
+    let done = talk.line()["ok"].clone();
+    for notices in &mut clients {
+        let applied = notices.find_map(|notice| match notice.unwrap() {
+            Notice::Event(event) if event["event"] == "applied" => Some(event),
+            _ => None,
+        });
+        let applied = applied.expect("it comes");
+        assert_eq!((&applied["revision"], &applied["commands"]), (&done["revision"], &json!(2)), "{applied}");
+    }
     let mut counters = connect().subscribe(Topic::Counters { interval_ms: 100 }).unwrap();
     let entered = |notice| match notice {
         Notice::Counters(counters) => counters["entered"].as_u64().unwrap(),

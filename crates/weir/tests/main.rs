@@ -41,6 +41,7 @@ mod services {
 }
 mod shards;
 mod stacks;
+mod subscribers;
 mod systemd;
 mod tc;
 mod tools;

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use weir_plane::{Port as TextPort, Update};
-use weir_port::duplex::Port;
+use weir_port::duplex::{Chunk, Port};
 
 use super::ports::{Arranged, PortChoice, numbers};
 use super::{Node, NodeError, answers};
@@ -143,10 +143,17 @@ impl Node {
             thread.ask(move |worker| worker.exchange_ports(parts))
         };
         let exchanged = answers(self.threads.iter().zip(parts).map(exchange).collect())?;
+        let mut closing = Vec::new();
         for (thread, exchanged) in self.threads.iter().zip(exchanged) {
             let (replaced, shown) = exchanged.map_err(NodeError::Stopped)?;
             thread.show(shown);
-            drop(replaced);
+            closing.push((thread, replaced));
+        }
+        for (thread, replaced) in closing {
+            let chunks: Vec<Chunk> = replaced.into_iter().flat_map(|port| port.close()).collect();
+            if !chunks.is_empty() {
+                answers(vec![thread.ask(move |worker| worker.take_back(chunks))])?;
+            }
         }
         Ok(())
     }

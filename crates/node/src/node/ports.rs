@@ -13,6 +13,7 @@ use weir_port::duplex::{Choice, PacketOptions, Port, ReceiveMode, Tags};
 use super::{NodeError, thread_error};
 use crate::backend::{Backend, OpenError, Wanted};
 use crate::config::{Config, Host};
+use crate::offload;
 use crate::running_config::RunningConfig;
 use crate::worker::{PortParts, Recipient};
 
@@ -124,7 +125,7 @@ impl Arranged {
         for (n, port) in self.plane.ports.iter().enumerate().filter(|(_, port)| port.is_present()) {
             let before = running.config.ports.get(n).filter(|before| before.is_present());
             self.check_port(running, before, port)?;
-            self.check_tags(before, port, &self.backends[n])?;
+            Arranged::check_tags(before, port, &self.backends[n])?;
         }
         for port in self.gone.iter().map(|&n| &running.config.ports[n]) {
             if let Some(tap) = &port.tap {
@@ -167,18 +168,20 @@ impl Arranged {
         Ok(())
     }
 
-    /// Interfaces show tags to AF_XDP since the node has begun, where its ports had some then.
+    /// An AF_XDP port gets its first tags: its interface must show them. Where tags were there from the start, the node has seen to that.
     fn check_tags(
-        &self,
         before: Option<&TextPort>,
         port: &TextPort,
         backend: &Option<Backend>,
     ) -> Result<(), String> {
-        let begins = before.is_some_and(|before| before.vlan.is_plain()) && !port.vlan.is_plain();
-        if begins && matches!(backend, Some(Backend::Xdp(_))) {
-            return Err(restart(&format!("the first vlan of `{}`, an AF_XDP port", port.name)));
+        let begins = before.is_none_or(|before| before.vlan.is_plain()) && !port.vlan.is_plain();
+        match backend {
+            Some(Backend::Xdp(interface)) if begins => match offload::obstacle_at(interface) {
+                Some(obstacle) => Err(format!("port `{}`: {obstacle}", port.name)),
+                None => Ok(()),
+            },
+            _ => Ok(()),
         }
-        Ok(())
     }
 
     /// The TAP device of all ports without one has the address of one of them.
@@ -222,7 +225,7 @@ impl Arranged {
             let packet = PacketOptions { longest: running.longest, mode, tags, rings };
             let wanted = Wanted { packet, spread: self.plane.spread(n), fast: None };
             let backend = self.backends[n].as_ref().expect("it is one of the text");
-            backend.open_again(threads, wanted).map_err(|source| self.refused(n, source))
+            backend.open_again(&running.umems, wanted).map_err(|source| self.refused(n, source))
         };
         self.new.iter().map(open).collect()
     }

@@ -76,12 +76,21 @@ impl Worker {
     pub(crate) fn exchange_ports(&mut self, parts: PortParts) -> io::Result<Replaced> {
         let PortParts { new, gone, machine, longest } = parts;
         let gone = gone.into_iter().map(|n| (n, Box::new(NoPort) as Box<dyn Port>));
+        let new = new.into_iter().map(|(n, mut port)| {
+            port.begin(&mut self.pool);
+            (n, port)
+        });
         let replaced = gone.chain(new).map(|(n, port)| std::mem::replace(&mut self.ports[n], port)).collect();
         self.machine.set_ports(machine);
         if let Some(control) = &mut self.control {
             control.longest = longest;
         }
         Ok((replaced, self.show_anew()?))
+    }
+
+    /// Takes the chunks back that a port had which was closed.
+    pub(crate) fn take_back(&mut self, chunks: Vec<Chunk>) {
+        chunks.into_iter().for_each(|chunk| self.pool.give_back(chunk));
     }
 
     /// By what these ports take other frames from their interfaces.

@@ -10,7 +10,7 @@
 //! A NAT that goes costs most: its hosts get no answers any more. Then a filter that remembers connections, then any other stage;
 //! and a stage that would stay as it is costs more than one that would change.
 
-use super::StageConfig;
+use crate::stages::StageConfig;
 use crate::text::MOST_STAGES;
 
 /// Bits of the number of stages that stay for one reason: a more important reason counts more than all others together.
@@ -45,20 +45,8 @@ pub(crate) fn align(old: &[StageConfig], new: &[StageConfig]) -> Vec<Option<usiz
 
 /// The value of one stage becoming the other; `None`: it cannot.
 fn worth(old: &StageConfig, new: &StageConfig) -> Option<u64> {
-    let reason = match (old, new) {
-        (StageConfig::Nat(_), StageConfig::Nat(_)) => 2,
-        (StageConfig::Filter(old), StageConfig::Filter(new)) if old.is_stateful() && new.is_stateful() => 1,
-        (StageConfig::Filter(_), StageConfig::Filter(_)) => 0,
-        (StageConfig::Queue(old), StageConfig::Queue(new)) if old.has_the_shape_of(new) => 0,
-        (StageConfig::Police(old), StageConfig::Police(new)) if old.has_the_shape_of(new) => 0,
-        _ => return None,
-    };
-    // How threads share a NAT is not part of its text.
-    let is_same = match (old, new) {
-        (StageConfig::Nat(old), StageConfig::Nat(new)) => old.says_the_same(new),
-        _ => old == new,
-    };
-    Some(1 << (BITS * (2 * reason + u32::from(is_same))))
+    let reason = old.loss(new)? as u32;
+    Some(1 << (BITS * (2 * reason + u32::from(old.says_the_same(new)))))
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@
 //! Invariant: a port that stays keeps its number, and the number of a port that was removed is not given to another while a frame may
 //! name it: the caller says which numbers are free again ([`Config::free_number`]).
 
-use super::{Config, StageConfig};
+use super::Config;
 use crate::frame::{MOST_PORTS, PortId};
 use crate::port::Port;
 
@@ -61,11 +61,7 @@ impl Config {
             routes.renumber(to);
         }
         self.subscribers.iter_mut().for_each(|subscriber| subscriber.line.port = to(subscriber.line.port));
-        for stage in &mut self.stages {
-            if let StageConfig::Filter(filter) = stage {
-                filter.ports_mut().for_each(|port| *port = to(*port));
-            }
-        }
+        self.stages.iter_mut().for_each(|stage| stage.renumber(&to));
         self
     }
 }
@@ -73,6 +69,8 @@ impl Config {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::filter;
+    use crate::stages::OneOf;
 
     fn config(text: &str) -> Config {
         Config::read("n", text).unwrap_or_else(|mistakes| panic!("{mistakes}"))
@@ -103,7 +101,7 @@ mod tests {
             let new = named.clone().instead_of(&running, 1).expect("room");
             assert_eq!(shown(&new), expected, "{text}");
             let port_of = |config: &Config| {
-                let StageConfig::Filter(mut filter) = config.stages[0].clone() else { panic!("a filter") };
+                let mut filter = filter::Config::of(&config.stages[0]).expect("a filter").clone();
                 let port = *filter.ports_mut().next().expect("a port");
                 config.ports[usize::from(port.0)].name.clone()
             };

@@ -6,6 +6,8 @@ use std::net::SocketAddr;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::Filter;
+
 /// A connection that a filter remembers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FilterSession {
@@ -43,4 +45,16 @@ pub struct RuleCount {
     pub frames: u64,
     /// Bytes of their packets.
     pub bytes: u64,
+}
+
+impl Filter {
+    /// What its rules held for, as the stage of this number.
+    pub(crate) fn rule_counts(&self, stage: usize) -> impl Iterator<Item = RuleCount> {
+        self.counts().map(move |(rule, count)| RuleCount {
+            stage,
+            rule: rule.to_string(),
+            frames: count.frames,
+            bytes: count.bytes,
+        })
+    }
 }

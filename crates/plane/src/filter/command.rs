@@ -7,6 +7,7 @@ use super::Config;
 use super::compile::MatchRanges;
 use super::rules;
 use crate::port::Port;
+use crate::stage::StageCommand;
 use crate::was::Was;
 
 /// A command for a filter.
@@ -25,30 +26,20 @@ pub enum FilterCommand {
 /// A change of a filter's rules.
 pub(crate) type RulesChange = Was<Box<Config>>;
 
-impl FilterCommand {
-    /// The number of the filter in the text.
-    pub(crate) fn stage(&self) -> usize {
+impl StageCommand for FilterCommand {
+    type Config = Config;
+    const KIND: &'static str = "filter";
+
+    fn stage(&self) -> usize {
         let FilterCommand::SetRules { stage, .. } = self;
         *stage
     }
 
-    /// What the command changes, if anything.
-    ///
-    /// # Errors
-    /// All mistakes of the rules.
-    pub(crate) fn change(&self, filter: &Config, ports: &[Port]) -> Result<Option<RulesChange>, String> {
+    /// Its errors are all mistakes of the rules.
+    fn change(&self, filter: &Config, ports: &[Port]) -> Result<Option<RulesChange>, String> {
         let FilterCommand::SetRules { rules, .. } = self;
         let rules = rules::read("rules", rules, ports).map_err(|mistakes| mistakes.to_string())?;
         MatchRanges::of(&rules)?;
         Ok(Was { old: Some(Box::new(filter.clone())), new: Some(Box::new(Config { rules })) }.if_any())
-    }
-}
-
-impl Config {
-    /// Takes other rules.
-    pub(crate) fn take(&mut self, change: &RulesChange) {
-        if let Some(new) = &change.new {
-            self.clone_from(new);
-        }
     }
 }

@@ -27,6 +27,7 @@ mod answer;
 mod classify;
 mod command;
 mod compile;
+mod configured;
 mod fragments;
 mod match_ranges;
 mod no_ip;
@@ -241,7 +242,7 @@ impl Filter {
 
     /// Takes other rules; a rule that is also among the old ones keeps its counts. Connections stay if the new rules ask for
     /// them. What is of no more use is left in `update`.
-    pub(crate) fn take(&mut self, update: &mut Update) {
+    fn take_rules(&mut self, update: &mut Update) {
         update.carry(&self.rules);
         std::mem::swap(&mut self.rules, &mut update.rules);
         let seed = self.seed;

@@ -27,7 +27,7 @@
 //! | `plan NAME`, `group NAME` | of a subscriber with this plan, in this group; to one on the way to subscribers |
 //! | `state S` | the state of that subscriber: `active`, `blocked`, `walled`; several with commas between |
 //! | `arp`, `pppoe`, `lldp`, `llc`, `ethertype N` | frames that are no packets of IP, by their EtherType (`0x88cc`); several with commas between; `llc`: those with a length in its place |
-//! | `class N` | what `accept` accepts is of this class from there on, 0 to 7: see `police.rs`, which limits classes |
+//! | `class N` | what `accept` accepts is of this class from there on, 0 to 7: see `police/`, which limits classes |
 //!
 //! Where a frame will leave is found out behind all stages, so that no rule can ask for it: say `outward`, `inward`, or
 //! `to` and the networks there. A later fragment has no ports, flags, types and state, and follows its first one, see

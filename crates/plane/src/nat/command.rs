@@ -9,6 +9,8 @@ use weir_packet::headers::{TCP, UDP};
 use super::config::Config;
 use super::forwards::{Forward, Forwards};
 use super::pairs::{Pair, Pairs};
+use crate::port::Port;
+use crate::stage::StageCommand;
 use crate::was::Was;
 
 /// A command for a NAT. `stage` is the number of the stage in the text, from 1.
@@ -153,14 +155,6 @@ pub(crate) struct Mapping {
 }
 
 impl NatChange {
-    pub(crate) fn inverse(self) -> NatChange {
-        match self {
-            NatChange::Forward(was) => NatChange::Forward(was.inverse()),
-            NatChange::OneToOne(was) => NatChange::OneToOne(was.inverse()),
-            NatChange::EndMapping(_) => self,
-        }
-    }
-
     fn is_same(&self) -> bool {
         match self {
             NatChange::Forward(was) => was.is_same(),
@@ -170,9 +164,11 @@ impl NatChange {
     }
 }
 
-impl NatCommand {
-    /// The number of the NAT in the text.
-    pub(crate) fn stage(&self) -> usize {
+impl StageCommand for NatCommand {
+    type Config = Config;
+    const KIND: &'static str = "NAT";
+
+    fn stage(&self) -> usize {
         let (NatCommand::SetForward(ForwardEntry { stage, .. })
         | NatCommand::RemoveForward { stage, .. }
         | NatCommand::SetOneToOne(OneToOneEntry { stage, .. })
@@ -181,11 +177,8 @@ impl NatCommand {
         *stage
     }
 
-    /// What the command changes, if anything.
-    ///
-    /// # Errors
-    /// What it names is not there.
-    pub(crate) fn change(&self, nat: &Config) -> Result<Option<NatChange>, String> {
+    /// Its errors are that what it names is not there.
+    fn change(&self, nat: &Config, _: &[Port]) -> Result<Option<NatChange>, String> {
         let forward = |proto: Transport, outside| nat.forwards.at(proto.number(), bits(outside));
         let change = match self {
             NatCommand::SetForward(ForwardEntry { proto, outside, inside, .. }) => {
@@ -222,7 +215,7 @@ impl Config {
     ///
     /// # Errors
     /// An end is in use already; nothing has changed then.
-    pub(crate) fn take(&mut self, change: &NatChange) -> Result<(), String> {
+    pub(super) fn take_end(&mut self, change: &NatChange) -> Result<(), String> {
         match change {
             NatChange::Forward(was) => {
                 was.old.iter().for_each(|old| self.forwards.remove(old));
@@ -244,7 +237,7 @@ impl Config {
 
     /// The forwards and one-to-one addresses that differ, if nothing else does. Those that go come first, since an end may move from
     /// one to another.
-    pub(crate) fn changes_to(&self, new: &Config) -> Option<Vec<NatChange>> {
+    pub(super) fn ends_to(&self, new: &Config) -> Option<Vec<NatChange>> {
         let without_ends =
             |nat: &Config| Config { forwards: Forwards::default(), pairs: Pairs::default(), ..nat.clone() };
         if without_ends(self) != without_ends(new) {

@@ -236,12 +236,6 @@ impl Config {
         if prefix.may_stand_for(address) { Ok(prefix) } else { Err(DropReason::NatNotGlobal) }
     }
 
-    /// Whether two configurations are equal, without what depends on threads and on other NATs.
-    pub(crate) fn says_the_same(&self, other: &Config) -> bool {
-        let like_other = Config { sharding: other.sharding, before: other.before.clone(), ..self.clone() };
-        like_other == *other
-    }
-
     /// Whether so many threads can be this NAT behind the NATs of `before`. Deterministic ports of an address belong to one
     /// thread.
     ///
@@ -267,7 +261,7 @@ impl Config {
     ///
     /// # Errors
     /// There is not, and what to do about it.
-    pub(crate) fn may_share(&self, threads: u8) -> Result<(), String> {
+    pub(super) fn has_blocks_for(&self, threads: u8) -> Result<(), String> {
         let own = self.shard(threads);
         let sharding = self.sharding.unwrap_or(own);
         let dealt = Config { sharding: Some(sharding), ..self.clone() };

@@ -11,7 +11,7 @@ use super::flow::{Arrival, Flow, clamp, ends, flow, has_ports, is_plain, is_v4, 
 use super::fragments::{First, Fragments};
 use super::handover::ask_other;
 use super::next::{Next, refuse};
-use super::node::{Node, Surroundings};
+use super::node::Node;
 use super::outside::Space;
 use super::quoted::quote;
 use super::rewrite::translate_source;
@@ -28,7 +28,7 @@ use crate::limits::Limits;
 use crate::outbox::Outbox;
 use crate::prefix::is_unicast4;
 use crate::recipe::{Ends, Key, Never, Note, Part, Rewrite, SessionState, Uses};
-use crate::stage::{StageKind, Step, Together, Waiting};
+use crate::stage::{StageKind, Step, Surroundings, Together, Waiting};
 use crate::table::tcp::{self, Progress, Segment};
 use crate::threads::{Ingress, Share};
 use crate::time::Time;
@@ -92,6 +92,10 @@ impl StageKind for Nat {
 
     fn limit(&mut self, limits: &Limits) {
         self.fragments.limit(limits.fragments(self.table.share));
+    }
+
+    fn take_node(&mut self, surroundings: &Surroundings) {
+        self.table.node = Node::new(surroundings);
     }
 
     fn begin_anew(&mut self, _: Time) {
@@ -172,19 +176,14 @@ impl Nat {
         }
     }
 
-    /// The node around it is this one from now on.
-    pub(crate) fn take_node(&mut self, surroundings: Surroundings) {
-        self.table.node = Node::new(surroundings);
-    }
-
     /// Takes another configuration; sessions live on.
-    pub(crate) fn take(&mut self, now: Time, update: &mut Update) {
+    pub(super) fn take_text(&mut self, now: Time, update: &mut Update) {
         self.table.apply(now, update);
         self.is_special = self.table.is_special();
     }
 
     /// Takes a change of one forward or one-to-one address.
-    pub(crate) fn change(&mut self, now: Time, change: &NatChange) {
+    pub(super) fn take_end(&mut self, now: Time, change: &NatChange) {
         self.table.change(now, change);
         self.is_special = self.table.is_special();
     }

@@ -7,9 +7,11 @@ use crate::dir::{Dir, EntryPoint};
 use crate::drops::DropReason;
 use crate::frame::{ETHERNET, Frame, Kind, Passage};
 use crate::icmp::{self, Error};
-use crate::pipeline::{Entries, Exit, Stage};
+use crate::nat::Nat;
+use crate::pipeline::{Entries, Exit};
 use crate::punter::{is_pppoe, is_pppoe_session};
 use crate::route::Refusal;
+use crate::stages::OneOf;
 use crate::steer::Directed;
 use crate::tags::{PortTags, Tag, TagSet, Tags};
 use crate::threads::{Handover, Ingress};
@@ -199,8 +201,9 @@ impl Plane {
         frame: &mut Frame<'_>,
         (ingress, number): (Ingress, u8),
     ) -> Result<EntryPoint, Verdict> {
-        let nat = self.steering.nat(number).and_then(|k| Some((k, self.pipeline.stages.get_mut(k)?)));
-        let Some((k, Stage::Nat(nat))) = nat else {
+        let nat = self.steering.nat(number);
+        let nat = nat.and_then(|k| Some((k, Nat::of_mut(self.pipeline.stages.get_mut(k)?)?)));
+        let Some((k, nat)) = nat else {
             // The stage has gone from this thread, or has not come yet: no host has a public address here.
             return match ingress {
                 Ingress::Turned(_) => Err(Verdict::Dropped(DropReason::NatNoMapping)),

@@ -5,17 +5,15 @@ use std::net::IpAddr;
 use weir_packet::frame::Mac;
 
 use crate::access::Subscribers;
-use crate::config::{Config, StageConfig};
-use crate::filter::Filter;
+use crate::config::Config;
 use crate::frame::PortId;
-use crate::nat::{Forwarding, Mtus, Nat, Surroundings};
 use crate::neighbour::Link;
 use crate::outbox::Outbox;
-use crate::pipeline::{Exit, Stage};
-use crate::police::Police;
+use crate::pipeline::Exit;
 use crate::port::{End, Port};
-use crate::queue::Queue;
 use crate::route::{Route, Router};
+use crate::stage::{Forwarding, Mtus, NodeParts, Surroundings};
+use crate::stages::{Stage, StageConfig};
 
 /// A router, if the text has routes.
 #[expect(clippy::expect_used, reason = "the text was read, and with it its next hops")]
@@ -69,7 +67,7 @@ pub(crate) fn local_addresses(port: &Port) -> Vec<IpAddr> {
 }
 
 impl Surroundings {
-    /// What a NAT knows of the node that the text says.
+    /// What a stage knows of the node that the text says.
     pub(crate) fn of(config: &Config) -> Surroundings {
         let local: Vec<IpAddr> = config.ordered().flat_map(|(_, port)| local_addresses(port)).collect();
         let shortest = |end: End| {
@@ -84,18 +82,8 @@ impl Surroundings {
 
 /// A stage of a node, or a thread's share of it, in which nothing lives yet.
 pub(crate) fn stage_of(stage: &StageConfig, config: &Config) -> Stage {
-    let mut stage = match stage {
-        StageConfig::Filter(filter) => {
-            Stage::Filter(Box::new(Filter::new(filter, config.seed, config.share)))
-        }
-        StageConfig::Queue(queue) => Stage::Queue(Box::new(Queue::new(queue, config.seed))),
-        StageConfig::Police(police) => Stage::Police(Box::new(Police::new(police, config.seed))),
-        StageConfig::Nat(nat) => {
-            let mut nat = Nat::new((**nat).clone(), config.seed, config.share);
-            nat.take_node(Surroundings::of(config));
-            Stage::Nat(Box::new(nat))
-        }
-    };
-    stage.kind_mut().limit(&config.limits);
+    let (seed, share, limits) = (config.seed, config.share, config.limits);
+    let mut stage = stage.stage(&NodeParts { seed, share, surroundings: Surroundings::of(config) });
+    stage.kind_mut().limit(&limits);
     stage
 }

@@ -6,9 +6,9 @@ use crate::access::{LabelCounts, SubscriberCount, SubscriberState};
 use crate::filter::{Count, Filter, Logged, RuleCount};
 use crate::nat::{BlockEvent, Event, PortBlock, Usage};
 use crate::neighbour::NeighbourState;
-use crate::pipeline::{Exit, Stage};
-use crate::police::PoliceCounts;
-use crate::queue::QueueCounts;
+use crate::pipeline::Exit;
+use crate::police::{Police, PoliceCounts};
+use crate::queue::{Queue, QueueCounts};
 use crate::shape::GroupState;
 
 impl Plane {
@@ -66,20 +66,12 @@ impl Plane {
 
     /// The counters of queues, in the order of the text.
     pub fn queue_counts(&self) -> Vec<QueueCounts> {
-        let of = |(n, stage): (usize, &Stage)| match stage {
-            Stage::Queue(queue) => queue.counts(n + 1).collect(),
-            Stage::Filter(_) | Stage::Nat(_) | Stage::Police(_) => Vec::new(),
-        };
-        self.pipeline.stages.iter().enumerate().flat_map(of).collect()
+        self.pipeline.of_kind::<Queue>().flat_map(|(n, queue)| queue.counts(n + 1)).collect()
     }
 
     /// The counters of policers, in the order of the text.
     pub fn police_counts(&self) -> Vec<PoliceCounts> {
-        let of = |(n, stage): (usize, &Stage)| match stage {
-            Stage::Police(police) => police.counts(n + 1).collect(),
-            Stage::Filter(_) | Stage::Nat(_) | Stage::Queue(_) => Vec::new(),
-        };
-        self.pipeline.stages.iter().enumerate().flat_map(of).collect()
+        self.pipeline.of_kind::<Police>().flat_map(|(n, police)| police.counts(n + 1)).collect()
     }
 
     /// The ports and groups of subscribers, at ports with these names.
@@ -89,19 +81,7 @@ impl Plane {
 
     /// What the rules of the filters held for, and where they stand.
     pub fn rule_counts(&self) -> Vec<RuleCount> {
-        let of = |(n, stage): (usize, &Stage)| match stage {
-            Stage::Filter(filter) => filter
-                .counts()
-                .map(|(rule, count)| RuleCount {
-                    stage: n + 1,
-                    rule: rule.to_string(),
-                    frames: count.frames,
-                    bytes: count.bytes,
-                })
-                .collect(),
-            Stage::Nat(_) | Stage::Queue(_) | Stage::Police(_) => Vec::new(),
-        };
-        self.pipeline.stages.iter().enumerate().flat_map(of).collect()
+        self.pipeline.of_kind::<Filter>().flat_map(|(n, filter)| filter.rule_counts(n + 1)).collect()
     }
 
     /// Neighbours from this number on, a page of them, and where to go on if there may be more.

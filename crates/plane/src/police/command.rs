@@ -7,6 +7,7 @@ use super::buckets::Limit;
 use super::config::{Config, MOST_BURST, RateName};
 use crate::dir::Dir;
 use crate::port::Port;
+use crate::stage::StageCommand;
 use crate::was::Was;
 
 /// A command for a policer.
@@ -38,24 +39,16 @@ pub(crate) struct RateChange {
     pub(crate) was: Was<Limit>,
 }
 
-impl RateChange {
-    pub(crate) fn inverse(self) -> RateChange {
-        RateChange { was: self.was.inverse(), ..self }
-    }
-}
+impl StageCommand for PoliceCommand {
+    type Config = Config;
+    const KIND: &'static str = "policer";
 
-impl PoliceCommand {
-    /// The number of the policer in the text.
-    pub(crate) fn stage(&self) -> usize {
+    fn stage(&self) -> usize {
         let PoliceCommand::SetRate { stage, .. } = self;
         *stage
     }
 
-    /// What the command changes, if anything.
-    ///
-    /// # Errors
-    /// Why it cannot be done, and what to do about it.
-    pub(crate) fn change(&self, police: &Config, ports: &[Port]) -> Result<Option<RateChange>, String> {
+    fn change(&self, police: &Config, ports: &[Port]) -> Result<Option<RateChange>, String> {
         let PoliceCommand::SetRate { profile, class, direction, bits_per_s, burst_bytes, .. } = self;
         let name = RateName { profile: profile.clone(), class: *class, dir: *direction };
         let old = police.limit_of(&name)?;
@@ -68,14 +61,5 @@ impl PoliceCommand {
         }
         let new = Limit::with_bytes(*bits_per_s, *burst_bytes);
         Ok(Was { old: Some(old), new: Some(new) }.if_any().map(|was| RateChange { name, was }))
-    }
-}
-
-impl Config {
-    /// Takes a change.
-    pub(crate) fn take(&mut self, change: &RateChange) {
-        if let Some(new) = change.was.new {
-            self.set_limit(&change.name, new);
-        }
     }
 }

@@ -377,7 +377,8 @@ pub(super) fn ends(prefix: Prefix) -> (IpAddr, IpAddr) {
 mod tests {
     use weir_testkit::{golden, mistakes};
 
-    use crate::config::{Config, StageConfig};
+    use crate::config::Config;
+    use crate::stages::StageConfig;
 
     fn read(args: &str) -> Result<Config, String> {
         let text = format!("lan > police({args}) > wan(mtu 2000)");

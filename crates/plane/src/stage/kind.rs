@@ -3,7 +3,7 @@
 
 use std::fmt::Debug;
 
-use super::Step;
+use super::{Step, Surroundings};
 use crate::batch::Set;
 use crate::dir::{Dir, EntryPoint};
 use crate::kept::Ticket;
@@ -65,6 +65,9 @@ pub(crate) trait StageKind: Debug {
 
     /// Sets other limits for what hosts share.
     fn limit(&mut self, _limits: &Limits) {}
+
+    /// The node around it is this one from now on.
+    fn take_node(&mut self, _surroundings: &Surroundings) {}
 
     /// Forgets all but its configuration and counters, after a panic.
     fn begin_anew(&mut self, now: Time);

@@ -8,8 +8,8 @@ use super::nats::Owner;
 use super::{Directed, Steering, addresses, ends};
 use crate::batch::Verdict;
 use crate::frame::{Fragment, Kind};
-use crate::pipeline::Stage;
 use crate::stage::Together;
+use crate::stages::Stage;
 use crate::time::Time;
 
 impl Steering {

@@ -14,8 +14,8 @@ use super::{Directed, addresses, nat};
 use crate::dir::Dir;
 use crate::frame::{Fragment, Kind};
 use crate::icmp::quoted6;
-use crate::nat::{Departs, Destination, Receiver, Sender, has_ports_of};
-use crate::pipeline::Stage;
+use crate::nat::{Departs, Destination, Nat, Receiver, Sender, has_ports_of};
+use crate::stages::{OneOf, Stage};
 
 /// The stages that are NATs, from inside.
 #[derive(Debug, Default)]
@@ -31,7 +31,7 @@ pub(super) enum Owner {
 impl Nats {
     /// The NATs among some stages.
     pub(super) fn of(stages: &[Stage]) -> Nats {
-        let is_nat = |(k, stage): (usize, &Stage)| matches!(stage, Stage::Nat(_)).then_some(k);
+        let is_nat = |(k, stage): (usize, &Stage)| Nat::of(stage).is_some().then_some(k);
         Nats(stages.iter().enumerate().filter_map(is_nat).collect())
     }
 

@@ -11,7 +11,6 @@ use std::net::IpAddr;
 use crate::config::Config;
 use crate::frame::PortId;
 use crate::limiter::{Limiter, Row};
-use crate::nat::Surroundings;
 use crate::pipeline::{Exit, PipelinePort};
 use crate::plane::{Plane, local_addresses};
 use crate::port::Port;
@@ -19,6 +18,7 @@ use crate::prefix::Prefix;
 use crate::punter::Punter;
 use crate::route::PortChange;
 use crate::stage::ByDir;
+use crate::stage::Surroundings;
 
 /// What changes at once.
 #[derive(Debug)]
@@ -130,7 +130,7 @@ impl Plane {
         let before = self.punter.take();
         self.punter = text.punter.take().map(|punter| punter.continuing(before));
         self.set_control(self.has_control);
-        self.pipeline.nats_mut().for_each(|nat| nat.take_node(text.surroundings.clone()));
+        self.pipeline.stages.iter_mut().for_each(|stage| stage.kind_mut().take_node(&text.surroundings));
         if let Some(ports) = text.not_taken.take() {
             self.local.not_taken = ports;
         }

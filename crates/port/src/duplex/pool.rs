@@ -7,10 +7,10 @@
 
 use std::io;
 use std::ops::Range;
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use super::umem::Umem;
 use crate::mapping::Mapping;
 
 /// Bytes in front of a frame that arrives: what XDP keeps free, so that all ports agree.
@@ -33,6 +33,17 @@ impl Chunk {
         self.start.into()..self.end.into()
     }
 
+    /// A chunk with an empty frame.
+    pub(super) fn empty(pool: u32, number: u32) -> Chunk {
+        Chunk { pool, number, start: FRONT as u16, end: FRONT as u16 }
+    }
+
+    /// Its number in its pool.
+    #[inline]
+    pub(super) fn number(&self) -> u32 {
+        self.number
+    }
+
     /// Says where the frame is now.
     pub fn set_range(&mut self, range: Range<usize>) {
         (self.start, self.end) = (range.start as u16, range.end as u16);
@@ -42,12 +53,12 @@ impl Chunk {
 /// The chunks of one thread.
 pub struct Pool {
     id: u32,
-    memory: Mapping,
+    memory: Arc<Mapping>,
     chunk_bytes: usize,
     free: Vec<u32>,
     chunks: u32,
-    /// The AF_XDP socket that has the memory registered, for those that share it.
-    pub(super) registered: Option<Arc<OwnedFd>>,
+    /// The memory as AF_XDP sockets share it.
+    umem: Umem,
 }
 
 impl Pool {
@@ -61,10 +72,11 @@ impl Pool {
         let chunk_bytes = CHUNK_BYTES.into_iter().find(wide).ok_or_else(|| {
             io::Error::other(format!("frames of {frame_bytes} bytes are longer than any chunk"))
         })?;
-        let memory = Mapping::fresh(chunk_bytes * chunks as usize)?;
+        let memory = Arc::new(Mapping::fresh(chunk_bytes * chunks as usize)?);
         let id = NEXT.fetch_add(1, Ordering::Relaxed);
+        let umem = Umem::new(id, memory.clone(), chunk_bytes);
         // The one that was given back last is the next, since it may still be in a cache.
-        Ok(Pool { id, memory, chunk_bytes, free: (0..chunks).rev().collect(), chunks, registered: None })
+        Ok(Pool { id, memory, chunk_bytes, free: (0..chunks).rev().collect(), chunks, umem })
     }
 
     /// The longest frame.
@@ -80,7 +92,7 @@ impl Pool {
     /// A chunk with an empty frame.
     pub fn take(&mut self) -> Option<Chunk> {
         let number = self.free.pop()?;
-        Some(Chunk { pool: self.id, number, start: FRONT as u16, end: FRONT as u16 })
+        Some(Chunk::empty(self.id, number))
     }
 
     /// Takes a chunk back.
@@ -138,16 +150,13 @@ impl Pool {
         self.id
     }
 
-    pub(super) fn memory(&self) -> &Mapping {
-        &self.memory
-    }
-
-    pub(super) fn chunk_bytes(&self) -> usize {
-        self.chunk_bytes
+    /// The memory as AF_XDP sockets share it.
+    pub fn umem(&self) -> &Umem {
+        &self.umem
     }
 
     /// Gives a chunk to the kernel: the place of its frame in the memory, and its length.
-    pub(super) fn lend(&self, chunk: Chunk) -> (u64, u32) {
+    pub(super) fn lend(&self, chunk: &Chunk) -> (u64, u32) {
         assert_eq!(chunk.pool, self.id, "the chunk of another pool");
         let at = chunk.number as usize * self.chunk_bytes + usize::from(chunk.start);
         (at as u64, u32::from(chunk.end - chunk.start))
@@ -239,9 +248,8 @@ mod tests {
         let [mut free, mut received, mut sent, mut completed] =
             [(); 4].map(|()| Entries::fresh(4, u32::MAX - 5));
         // SAFETY: the thread ends before the rings and the pool do.
-        let (memory, theirs) = unsafe {
-            (pool.memory().again(), [&free, &received, &sent, &completed].map(|ring| ring.other()))
-        };
+        let (memory, theirs) =
+            unsafe { (pool.memory.again(), [&free, &received, &sent, &completed].map(|ring| ring.other())) };
         std::thread::scope(|scope| {
             scope.spawn(move || {
                 let [mut a, mut b, mut c, mut d] = theirs;
@@ -251,7 +259,7 @@ mod tests {
             while back < FRAMES {
                 while free.free() > 0 && pool.free() > 1 {
                     let chunk = pool.take().expect("there is one");
-                    let (at, _) = pool.lend(chunk);
+                    let (at, _) = pool.lend(&chunk);
                     // SAFETY: a free entry, which the kernel does not touch.
                     unsafe { free.entry::<u64>(0).write(at - FRONT as u64) };
                     free.produced(1);
@@ -265,7 +273,7 @@ mod tests {
                     received.consumed(1);
                     pool.bytes_mut(&chunk).iter_mut().for_each(|byte| *byte += 1);
                     chunk.set_range(chunk.range().start + 4..chunk.range().end);
-                    let (addr, len) = pool.lend(chunk);
+                    let (addr, len) = pool.lend(&chunk);
                     // SAFETY: a free entry, which the kernel does not touch.
                     unsafe {
                         sent.entry::<libc::xdp_desc>(0).write(libc::xdp_desc { addr, len, options: 0 })

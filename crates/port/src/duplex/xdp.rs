@@ -22,6 +22,7 @@ use std::time::Instant;
 
 use weir_packet::offload::checksum::finish_if_partial;
 
+use super::umem::{ChunkSet, QueueRoom, Umem};
 use super::{Account, BATCH, CaptureError, Chunk, NO_ROOM, Pool, Port, ReceiveMode};
 use crate::bpf::{BpfError, Link, Mode, Program, object};
 use crate::capture::attached::Attached;
@@ -29,7 +30,7 @@ use crate::capture::tap::pending_error;
 use crate::capture::{Drops, Interface, Options};
 use crate::fast::{FastPort, Gate};
 use crate::packet::set_at;
-use crate::xsk::{self, Entries, Kind, Layout, Place};
+use crate::xsk::{self, Entries, Kind, Place};
 use live::Live;
 use order::{Order, SendPath};
 
@@ -54,8 +55,8 @@ pub struct Xdp {
     attached: Arc<Attached>,
     /// Frames may arrive with a partial checksum.
     finishes_checksums: bool,
-    /// The pool that these chunks are of.
-    pool: u32,
+    /// Its chunks of the pool.
+    room: QueueRoom,
     /// An epoll descriptor that is ready when any of the queues is.
     ready: OwnedFd,
     /// The queue that is asked first, next time.
@@ -128,6 +129,8 @@ struct Queue {
     completed: Entries,
     /// Frames that the kernel has not said to be sent.
     leaving: u32,
+    /// Chunks that the kernel has for frames that will arrive.
+    lent: ChunkSet,
 }
 
 impl Xdp {
@@ -152,8 +155,40 @@ impl Xdp {
         fast: Option<&FastPort>,
     ) -> Result<Vec<Xdp>, CaptureError> {
         let interface = Interface::named(interface)?;
+        let queues = queues_of_thread(&interface, pools.len())?;
+        let rooms = pools.iter().map(|pool| pool.umem().queues_of_start(queues)).collect();
+        let mut all = Xdp::bind(&interface, rooms, mode, fast)?;
+        for (xdp, pool) in all.iter_mut().zip(pools) {
+            xdp.begin(pool);
+            xdp.connect()?;
+        }
+        Ok(all)
+    }
+
+    /// The same for threads that run already: each gets its part, and has it begin ([`Port::begin`]).
+    ///
+    /// # Errors
+    /// As above, and that a pool has no chunks for more queues.
+    pub fn open_late(interface: &str, umems: &[Umem], mode: ReceiveMode) -> Result<Vec<Xdp>, CaptureError> {
+        let interface = Interface::named(interface)?;
+        let queues = queues_of_thread(&interface, umems.len())?;
+        let room =
+            |umem: &Umem| umem.take_queues(queues).map_err(|free| no_chunks(interface.name(), queues, free));
+        let rooms = umems.iter().map(room).collect::<Result<Vec<_>, _>>()?;
+        let all = Xdp::bind(&interface, rooms, mode, None)?;
+        all.iter().try_for_each(Xdp::connect)?;
+        Ok(all)
+    }
+
+    /// Sockets at all queues, and the program that gives them frames once they are connected.
+    fn bind(
+        interface: &Interface,
+        rooms: Vec<QueueRoom>,
+        mode: ReceiveMode,
+        fast: Option<&FastPort>,
+    ) -> Result<Vec<Xdp>, CaptureError> {
         let numbers = interface.receive_queues().map_err(interface.refused("counting its queues"))?;
-        let threads = pools.len();
+        let threads = rooms.len();
         if (numbers as usize) < threads {
             let name = interface.name();
             return Err(CaptureError::Option(format!(
@@ -162,36 +197,34 @@ impl Xdp {
             )));
         }
         let mut shares = Vec::new();
-        for (first, pool) in pools.iter_mut().enumerate() {
+        for (first, room) in rooms.iter().enumerate() {
             let numbers = (first as u32..numbers).step_by(threads);
-            let queues = numbers.map(|number| Queue::open(&interface, number, pool));
+            let queues = numbers.map(|number| Queue::open(interface, number, room.umem()));
             let queues = queues.collect::<Result<Vec<_>, _>>()?;
             let ready = ready(&queues).map_err(interface.refused("making an epoll descriptor"))?;
             shares.push((queues, ready));
         }
         let options = Options { promiscuous: mode == ReceiveMode::Promiscuous, ..Options::default() };
         let attached = match fast {
-            Some(fast) => Attached::with(&interface, &options, fast_program(&interface, fast, numbers)?)?,
-            None => Attached::new(&interface, &options, "AF_XDP redirector", object::NODE, numbers)?,
+            Some(fast) => Attached::with(interface, &options, fast_program(interface, fast, numbers)?)?,
+            None => Attached::new(interface, &options, "AF_XDP redirector", object::NODE, numbers)?,
         };
         let attached = Arc::new(attached);
-        // In the kernel's receive path there are frames of its own stack, too.
-        let finishes_checksums = !attached.is_native() || interface.may_bring_partial_checksums();
-        let mut all = Vec::new();
-        for ((queues, ready), pool) in shares.into_iter().zip(pools) {
+        let of_thread = |((queues, ready), room): ((Vec<Queue>, OwnedFd), QueueRoom)| {
             let copies = queues.iter().any(|queue: &Queue| !queue.zero_copy);
-            let (live, no_live) = match if copies { Live::open(&interface) } else { Ok(None) } {
+            let (live, no_live) = match if copies { Live::open(interface) } else { Ok(None) } {
                 Ok(live) => (live, None),
                 Err(error) => (None, Some(error.to_string())),
             };
-            let mut xdp = Xdp {
+            Ok(Xdp {
                 queues,
                 live,
                 order: Order::default(),
                 no_live,
+                // In the kernel's receive path there are frames of its own stack, too.
+                finishes_checksums: !attached.is_native() || interface.may_bring_partial_checksums(),
                 attached: attached.clone(),
-                finishes_checksums,
-                pool: pool.id(),
+                room,
                 ready,
                 turn: 0,
                 received: 0,
@@ -199,14 +232,16 @@ impl Xdp {
                 no_room: 0,
                 pass: Program::load("program that passes frames on", object::PASS, &[])?,
                 no_machine: 0,
-            };
-            for queue in &mut xdp.queues {
-                queue.refill(pool);
-                attached.program.set_socket("sockets", queue.number, queue.fd.as_fd())?;
-            }
-            all.push(xdp);
-        }
-        Ok(all)
+            })
+        };
+        shares.into_iter().zip(rooms).map(of_thread).collect()
+    }
+
+    /// Its sockets get frames from now on.
+    fn connect(&self) -> Result<(), CaptureError> {
+        let connect =
+            |queue: &Queue| self.attached.program.set_socket("sockets", queue.number, queue.fd.as_fd());
+        Ok(self.queues.iter().try_for_each(connect)?)
     }
 
     /// Chunks that each of so many threads may have with the kernel at this interface.
@@ -214,10 +249,26 @@ impl Xdp {
     /// # Errors
     /// No such interface.
     pub fn chunks(interface: &str, threads: usize) -> Result<u32, CaptureError> {
-        let interface = Interface::named(interface)?;
-        let queues = interface.receive_queues().map_err(interface.refused("counting its queues"))?;
-        Ok(queues.div_ceil(threads as u32) * CHUNKS_OF_QUEUE)
+        Ok(queues_of_thread(&Interface::named(interface)?, threads)? * CHUNKS_OF_QUEUE)
     }
+
+    /// Chunks that a pool has for each queue that is opened later.
+    pub const CHUNKS_OF_QUEUE: u32 = CHUNKS_OF_QUEUE;
+}
+
+/// Queues of an interface that each of so many threads has, at most.
+fn queues_of_thread(interface: &Interface, threads: usize) -> Result<u32, CaptureError> {
+    let queues = interface.receive_queues().map_err(interface.refused("counting its queues"))?;
+    Ok(queues.div_ceil(threads as u32))
+}
+
+/// There is no memory for the queues of an interface.
+fn no_chunks(name: &str, queues: u32, free: u32) -> CaptureError {
+    CaptureError::Option(format!(
+        "{name} has {queues} receive queues for each thread, and there is memory for the frames of {free}: use packet:{name}, reduce \
+         them with `ethtool -L {name} combined {}`, remove another AF_XDP port before, or begin the node anew with this port",
+        free.max(1)
+    ))
 }
 
 /// The program of a fast path for an interface.
@@ -255,24 +306,22 @@ fn ready(queues: &[Queue]) -> io::Result<OwnedFd> {
 }
 
 impl Queue {
-    fn open(interface: &Interface, number: u32, pool: &mut Pool) -> Result<Queue, CaptureError> {
+    fn open(interface: &Interface, number: u32, umem: &Umem) -> Result<Queue, CaptureError> {
         let make = || {
             let fd = xsk::socket()?;
-            if pool.registered.is_none() {
-                xsk::register(&fd, pool.memory(), Layout::Chunks(pool.chunk_bytes() as u32))?;
-            }
+            let other = umem.register(&fd)?;
             let free = Entries::make(&fd, Kind::Free, ENTRIES)?;
             let completed = Entries::make(&fd, Kind::Completed, ENTRIES)?;
             let received = Entries::make(&fd, Kind::Received, ENTRIES)?;
             let sent = Entries::make(&fd, Kind::Sent, ENTRIES)?;
             let bytes = |option| set_at(&fd, libc::SOL_SOCKET, option, &SEND_BYTES);
             bytes(libc::SO_SNDBUFFORCE).or_else(|_| bytes(libc::SO_SNDBUF))?;
-            Ok((fd, free, completed, received, sent))
+            Ok((fd, other, [free, completed, received, sent]))
         };
-        let (fd, free, completed, received, sent) = make()
+        let (fd, other, [free, completed, received, sent]) = make()
             .map_err(interface.refused("making an AF_XDP socket (are its frames longer than a page?)"))?;
         let place = Place { index: interface.index(), queue: number };
-        let bound = match &pool.registered {
+        let bound = match &other {
             // With neither mode asked for, the kernel takes zero copy where the driver has it.
             None => xsk::bind(&fd, place, libc::XDP_USE_NEED_WAKEUP, None),
             Some(other) => xsk::bind(&fd, place, libc::XDP_SHARED_UMEM, Some(other)),
@@ -280,8 +329,27 @@ impl Queue {
         bound.map_err(interface.refused("binding an AF_XDP socket to a queue"))?;
         let zero_copy = xsk::is_zero_copy(&fd).map_err(interface.refused("asking for its mode"))?;
         let fd = Arc::new(fd);
-        pool.registered.get_or_insert_with(|| fd.clone());
-        Ok(Queue { fd, number, zero_copy, received, sent, free, completed, leaving: 0 })
+        umem.add_socket(&fd);
+        let lent = ChunkSet::new(umem.chunks());
+        Ok(Queue { fd, number, zero_copy, received, sent, free, completed, leaving: 0, lent })
+    }
+
+    /// Closes the socket. Returns the chunks that the kernel had, where it has none of them any more: those that frames arrive in, and
+    /// those of frames that have left. In zero-copy mode the driver lets go of them later, and they are not used again; neither is
+    /// the chunk of a frame that is still on its way.
+    fn close(self, umem: &Umem) -> Vec<Chunk> {
+        if self.zero_copy {
+            return Vec::new();
+        }
+        let done = self.completed.full();
+        // SAFETY: full entries, which the kernel does not touch.
+        let at = |i| unsafe { self.completed.entry::<u64>(i).read() };
+        let mut numbers: Vec<u32> = (0..done).map(|i| umem.number(at(i))).collect();
+        numbers.extend(self.lent.numbers());
+        drop(self);
+        // SAFETY: they were lent to this socket, which has not given them back, and nobody else has the socket; in copy mode the kernel
+        // fills no chunk once it is closed (xsk_unbind_dev waits for what is under way).
+        numbers.into_iter().map(|number| unsafe { umem.chunk(number) }).collect()
     }
 
     fn receive(&mut self, pool: &mut Pool, into: &mut Vec<Chunk>) -> u32 {
@@ -289,10 +357,12 @@ impl Queue {
         let frames = self.received.full().min(BATCH as u32);
         for i in 0..frames {
             // SAFETY: a full entry, which the kernel does not touch, and which names a chunk that it gives back.
-            into.push(unsafe {
+            let chunk = unsafe {
                 let entry = self.received.entry::<libc::xdp_desc>(i).read();
                 pool.returned(entry.addr, entry.len)
-            });
+            };
+            self.lent.remove(&chunk);
+            into.push(chunk);
         }
         self.received.consumed(frames);
         if frames > 0 {
@@ -307,7 +377,8 @@ impl Queue {
         while room >= REFILL && pool.free() > 2 * BATCH {
             for i in 0..REFILL {
                 let chunk = pool.take().expect("there are enough");
-                let (at, _) = pool.lend(chunk);
+                let (at, _) = pool.lend(&chunk);
+                self.lent.insert(&chunk);
                 // SAFETY: a free entry, which the kernel does not touch.
                 unsafe { self.free.entry::<u64>(i).write(at - super::FRONT as u64) };
             }
@@ -346,7 +417,7 @@ impl Queue {
             }
             let mut n = 0;
             for chunk in waiting.by_ref().take(room as usize) {
-                let (addr, len) = pool.lend(chunk);
+                let (addr, len) = pool.lend(&chunk);
                 // SAFETY: a free entry, which the kernel does not touch.
                 unsafe {
                     self.sent.entry::<libc::xdp_desc>(n).write(libc::xdp_desc { addr, len, options: 0 })
@@ -391,8 +462,23 @@ impl Queue {
 }
 
 impl Port for Xdp {
+    fn begin(&mut self, pool: &mut Pool) {
+        assert_eq!(pool.id(), self.room.umem().pool(), "the pool that it was opened for");
+        self.queues.iter_mut().for_each(|queue| queue.refill(pool));
+    }
+
+    fn close(self: Box<Self>) -> Vec<Chunk> {
+        let Xdp { queues, room, .. } = *self;
+        let loses_chunks = queues.iter().any(|queue| queue.zero_copy);
+        let chunks = queues.into_iter().flat_map(|queue| queue.close(room.umem())).collect();
+        if loses_chunks {
+            std::mem::forget(room);
+        }
+        chunks
+    }
+
     fn receive(&mut self, pool: &mut Pool, into: &mut Vec<Chunk>) -> io::Result<()> {
-        assert_eq!(pool.id(), self.pool, "the pool that it was opened with");
+        assert_eq!(pool.id(), self.room.umem().pool(), "the pool that it was opened with");
         let (queues, before) = (self.queues.len(), into.len());
         for i in 0..queues {
             let queue = (self.turn + i) % queues;
@@ -412,7 +498,7 @@ impl Port for Xdp {
     }
 
     fn send(&mut self, pool: &mut Pool, frames: &mut Vec<Chunk>) -> io::Result<()> {
-        assert_eq!(pool.id(), self.pool, "the pool that it was opened with");
+        assert_eq!(pool.id(), self.room.umem().pool(), "the pool that it was opened with");
         let all = frames.len() as u64;
         let queue = &mut self.queues[0];
         let refused = match &mut self.live {
@@ -544,6 +630,7 @@ mod tests {
             free,
             completed,
             leaving: 0,
+            lent: ChunkSet::new(0),
         };
         (queue, kernel)
     }

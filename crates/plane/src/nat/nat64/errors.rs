@@ -15,12 +15,12 @@ use crate::extensions;
 use crate::frame::{IPV4, IPV6, adjust, delta16};
 use crate::nat::fragments::Fragments;
 use crate::nat::next::Next;
-use crate::nat::node::Mtus;
 use crate::nat::quoted::unclear;
 use crate::nat::slot::{Inside, Remote};
 use crate::nat::table::Table;
 use crate::nat::translation::send_on;
 use crate::quote::{self, ERROR, Quote};
+use crate::stage::Mtus;
 use crate::stage::Step;
 
 /// Bytes that an error of IPv4 quotes at most.

@@ -229,7 +229,7 @@ impl Table {
 
     /// Takes a change of one forward or one-to-one address, which was decided beside the others.
     pub(crate) fn change(&mut self, now: Time, change: &NatChange) {
-        self.config.take(change).expect("it has its own ends");
+        self.config.take_end(change).expect("it has its own ends");
         match change {
             NatChange::OneToOne(_) => return,
             NatChange::Forward(was) => {

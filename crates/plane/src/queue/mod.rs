@@ -20,6 +20,7 @@
 
 mod answer;
 mod config;
+mod configured;
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -101,7 +102,7 @@ impl Queue {
     }
 
     /// Takes another configuration, with links in the same directions; what waits is queued again by that.
-    pub(crate) fn take(&mut self, now: Time, config: &Config) {
+    fn take_config(&mut self, now: Time, config: &Config) {
         for dir in [Dir::Outward, Dir::Inward] {
             if let Some(queue) = &mut self.directions[dir] {
                 queue.take(&self.config, config, dir, self.seed, now);

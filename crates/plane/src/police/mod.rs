@@ -1,5 +1,5 @@
 //! What each subscriber of a network may send and receive: a token bucket for each of them, for each direction and for each class
-//! of frames with a rate of its own. Excess frames are dropped at once; `queue.rs` has them wait.
+//! of frames with a rate of its own. Excess frames are dropped at once; a queue has them wait.
 //!
 //! ```text
 //! frame > inside address > profile (longest prefix) > rate of its class and direction > bucket of the subscriber > on, or dropped
@@ -20,6 +20,7 @@ mod answer;
 mod buckets;
 mod command;
 mod config;
+mod configured;
 mod ranges;
 
 use std::collections::HashMap;
@@ -101,7 +102,7 @@ impl Police {
 
     /// Takes another configuration; subscribers of a profile keep the level of their buckets. What is of no more use is left in
     /// `update`.
-    pub(crate) fn take(&mut self, now: Time, update: &mut Update) {
+    fn take_profiles(&mut self, now: Time, update: &mut Update) {
         for (new, from) in update.rules.rates.iter_mut().zip(&update.from) {
             if let Some(old) = from.and_then(|from| self.rules.rates.get_mut(from)) {
                 new.buckets.take_over(&mut old.buckets, now);
@@ -112,7 +113,7 @@ impl Police {
     }
 
     /// Changes a rate; subscribers keep the level of their buckets.
-    pub(crate) fn change(&mut self, now: Time, change: &RateChange) {
+    fn set_rate(&mut self, now: Time, change: &RateChange) {
         let name = &change.name;
         let is_it =
             |rate: &&mut Rate| (&rate.profile, rate.class, rate.dir) == (&name.profile, name.class, name.dir);
@@ -316,8 +317,8 @@ mod tests {
     use crate::batch::{BATCH, Batch, Verdict};
     use crate::config;
     use crate::frame::{HEAD_ROOM, PortId};
-    use crate::pipeline::Stage;
     use crate::plane::Plane;
+    use crate::queue::Queue;
     use crate::random::Random;
 
     const MACS: [[u8; 6]; 2] = [[2; 6], [4; 6]];
@@ -522,11 +523,11 @@ mod tests {
 
     /// The subscribers of the frames that wait in the queues of a node.
     fn subscribers_in_queues(plane: &Plane) -> Vec<u32> {
-        let queues = plane.pipeline.stages.iter().filter_map(|stage| match stage {
-            Stage::Queue(queue) => Some(queue.waiting().kept),
-            _ => None,
-        });
-        queues.flatten().map(|ticket| plane.outbox.kept.known(ticket).policed_host).collect()
+        let queues = plane.pipeline.of_kind::<Queue>();
+        queues
+            .flat_map(|(_, queue)| queue.waiting().kept)
+            .map(|ticket| plane.outbox.kept.known(ticket).policed_host)
+            .collect()
     }
 
     /// Frames keep their subscriber when a NAT copies them, and have none when it turns them.
