@@ -344,7 +344,7 @@ fn subscribers(plan: &Concentrators, entry: Entry) -> String {
     for number in (0..MANY).filter(|_| plan.trials.contains(&Kind::Many)) {
         let _ = match entry.access {
             Access::Dhcp => writeln!(text, "many{number} mac {} plan {PLAN}", many.mac(number)),
-            Access::Pppoe => {
+            Access::Pppoe | Access::PppoeIpv4 => {
                 let login = MANY_LOGIN.replace("{n}", &number.to_string());
                 writeln!(text, "many{number} login {login} plan {PLAN} password {PASSWORD}")
             }
