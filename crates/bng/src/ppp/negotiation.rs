@@ -94,7 +94,7 @@ pub struct Negotiation<P> {
     sent: OptionList,
     reply: Reply,
     /// Configure-Naks since the last Configure-Ack, as far as they count; when the last one was counted, and how many followed soon.
-    failures: u32,
+    failures: u8,
     failed_ms: u32,
     soon: u8,
 }
@@ -291,10 +291,10 @@ impl<P: Protocol> Negotiation<P> {
             self.soon += 1;
             return true;
         }
-        if self.failures >= self.timers.max_failure {
+        if u32::from(self.failures) >= self.timers.max_failure {
             return false;
         }
-        (self.failures, self.failed_ms, self.soon) = (self.failures + 1, now_ms, 0);
+        (self.failures, self.failed_ms, self.soon) = (self.failures.saturating_add(1), now_ms, 0);
         true
     }
 
