@@ -93,9 +93,15 @@ pub struct Negotiation<P> {
     /// The options of the last Configure-Request.
     sent: OptionList,
     reply: Reply,
-    /// Configure-Naks since the last Configure-Ack.
+    /// Configure-Naks since the last Configure-Ack, as far as they count; when the last one was counted, and how many followed soon.
     failures: u32,
+    failed_ms: u32,
+    soon: u8,
 }
+
+/// Configure-Naks that follow each other within this time count as one, up to so many more.
+const SOON_MS: u32 = 1000;
+const MOST_SOON: u8 = 4;
 
 /// Whether the last Configure-Request has a valid reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -129,6 +135,8 @@ impl<P: Protocol> Negotiation<P> {
             sent: OptionList::default(),
             reply: Reply::Known,
             failures: 0,
+            failed_ms: 0,
+            soon: 0,
         }
     }
 
@@ -253,10 +261,7 @@ impl<P: Protocol> Negotiation<P> {
                 (code::ACK, asked)
             }
             Judgement::Reject(options) => (code::REJECT, options),
-            Judgement::Nak(options) if self.failures < self.timers.max_failure => {
-                self.failures += 1;
-                (code::NAK, options)
-            }
+            Judgement::Nak(options) if self.may_nak(context.now) => (code::NAK, options),
             // What it insists on is rejected, and nothing is proposed any more (section 4.6).
             Judgement::Nak(options) => {
                 let mut rejected = OptionList::default();
@@ -274,6 +279,22 @@ impl<P: Protocol> Negotiation<P> {
         };
         let event = if code == code::ACK { Event::GoodRequest } else { Event::BadRequest };
         self.event(event, Context { answer: Some((code, &options)), ..context }, out);
+        true
+    }
+
+    /// Whether another Configure-Nak is sent (Max-Failure). A peer with a short timer repeats its request before a slow answer comes: of
+    /// requests within a second the first one counts, and each fifth.
+    fn may_nak(&mut self, now: Duration) -> bool {
+        let now_ms = now.as_millis() as u32;
+        let is_soon = self.failures > 0 && now_ms.wrapping_sub(self.failed_ms) < SOON_MS;
+        if is_soon && self.soon < MOST_SOON {
+            self.soon += 1;
+            return true;
+        }
+        if self.failures >= self.timers.max_failure {
+            return false;
+        }
+        (self.failures, self.failed_ms, self.soon) = (self.failures + 1, now_ms, 0);
         true
     }
 
@@ -442,12 +463,35 @@ mod tests {
         let (mut seven, mut out) = started();
         out.clear();
         for id in 0..7 {
-            assert!(seven.packet(Duration::ZERO, Packet { code: 1, id, data: &[1, 3, 9] }, &mut out));
+            assert!(seven.packet(
+                Duration::from_secs(id.into()),
+                Packet { code: 1, id, data: &[1, 3, 9] },
+                &mut out
+            ));
         }
         assert_eq!(codes(&mut out), [3, 3, 3, 3, 3, 4, 4]);
         // A request without the option cannot be rejected: the layer ends.
         assert!(seven.packet(Duration::ZERO, Packet { code: 1, id: 9, data: &[] }, &mut out));
         assert_eq!(codes(&mut out), [5]);
+    }
+
+    /// A client with a timer of 300 ms whose concentrator answers after two seconds; one that insists has an end, too.
+    #[test]
+    fn l1_requests_that_are_repeated_before_the_answer_count_once_a_second() {
+        let (mut seven, mut out) = started();
+        out.clear();
+        for id in 0..8 {
+            let now = Duration::from_millis(300 * u64::from(id));
+            assert!(seven.packet(now, Packet { code: 1, id, data: &[1, 3, 9] }, &mut out));
+        }
+        assert_eq!(codes(&mut out), [3; 8]);
+        let (mut seven, mut out) = started();
+        out.clear();
+        for id in 0..26 {
+            assert!(seven.packet(Duration::ZERO, Packet { code: 1, id, data: &[1, 3, 9] }, &mut out));
+        }
+        let found = codes(&mut out);
+        assert_eq!((found[24], found[25]), (3, 4));
     }
 
     /// The identifier changes with the options and after a valid reply alone (section 5.1): a late reply is one to each of them.

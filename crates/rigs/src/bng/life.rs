@@ -17,8 +17,9 @@ use super::trials::{Bench, MOST_BEFORE_FORWARDING};
 const TIMEOUT: Duration = Duration::from_secs(4);
 /// Interval of the echo requests of an idle device.
 const ECHO: Duration = Duration::from_secs(30);
-/// After a cold start the program writes for a while: CPU time counts from then on.
-const SETTLED: Duration = Duration::from_secs(5);
+/// After a cold start the program writes for a while, and each session gets two more router advertisements 16 s apart: CPU time counts from
+/// then on.
+const SETTLED: Duration = Duration::from_secs(40);
 /// Sessions that end per second, and how long a device waits before it begins again.
 const CHURN_PER_S: f64 = 200.0;
 const PAUSE_S: f64 = 1.0;

@@ -26,6 +26,7 @@ use weir_testbed::memory::resident_bytes;
 use super::aaa::{self, PASSWORD, SLOW_LOGIN, Server};
 use super::churned::NodeCounts;
 use super::device::{Program, RestartTimes};
+use super::many::{MANY_LOGIN, MANY_MAC, MOST as MANY, PLAN};
 use super::plan::{Aaa, Access, Concentrators, Entry, Kind};
 use super::street::{ACCESS, FAR, HOSTS};
 
@@ -226,6 +227,11 @@ impl Weir {
         Ok(counts)
     }
 
+    /// Sessions of the node with this plan, and what they have counted.
+    pub(super) fn subscribers(&self, plan: &str) -> Result<Value, RunError> {
+        self.ask(&["node", "show", "subscribers", plan, "--json"], NODE_SOCKET)
+    }
+
     /// Sessions of the node.
     fn node_sessions(&self) -> Result<u64, RunError> {
         let plans = self.ask(&["node", "show", "plans", "--json"], NODE_SOCKET)?;
@@ -311,8 +317,8 @@ fn text(plan: &Concentrators, entry: Entry) -> String {
     format!(
         "node access1({vlan}access, on {ACCESS})\n  > access(gateway 100.64.0.1/10{gateway})\n  > route(default via 198.18.0.2)\n  \
          > wan(198.18.0.1/24, on {FAR}) hosts(198.18.2.1/24, on {HOSTS})\n\
-         limits(punt-dhcp4 1000000, punt-pppoe-discovery {discovery_per_s}, punt-ppp-control 1000000)\nrun(host none)\n\
-         bng(pool main 100.64.0.2-100.127.255.254 router 100.64.0.1/10,\n  {six}plan fast down 10Gbit up 10Gbit, plan slow down 20Mbit up 5Mbit,\n  \
+         limits(punt-dhcp4 1000000, punt-pppoe-discovery {discovery_per_s}, punt-ppp-control 1000000, punt-nd 1000000)\nrun(host none)\n\
+         bng(pool main 100.64.0.2-100.127.255.254 router 100.64.0.1/10,\n  {six}plan fast down 10Gbit up 10Gbit, plan slow down 20Mbit up 5Mbit, plan {PLAN} down 1Mbit up 1Mbit,\n  \
          limit line 1000000 burst 1000000, limit subscriber 1000 burst 1000{pppoe})\n"
     )
 }
@@ -329,6 +335,16 @@ fn subscribers(plan: &Concentrators, entry: Entry) -> String {
             format!("slow login {SLOW_LOGIN} plan slow password {PASSWORD}\n")
         }
     };
+    let many = weir_cpe::Options { first_mac: MANY_MAC, ..weir_cpe::Options::new(MANY) };
+    for number in (0..MANY).filter(|_| plan.trials.contains(&Kind::Many)) {
+        let _ = match entry.access {
+            Access::Dhcp => writeln!(text, "many{number} mac {} plan {PLAN}", many.mac(number)),
+            Access::Pppoe => {
+                let login = MANY_LOGIN.replace("{n}", &number.to_string());
+                writeln!(text, "many{number} login {login} plan {PLAN} password {PASSWORD}")
+            }
+        };
+    }
     for number in 0..plan.most_devices() {
         let _ = match entry.access {
             Access::Dhcp => writeln!(text, "s{number} mac {} plan fast", options.mac(number)),
