@@ -37,7 +37,6 @@ use crate::places::Places;
 use crate::pool::Addresses;
 use crate::prefix::Prefixes;
 use crate::radius::dynauth::{self as dynauth_server, ErrorCause};
-use crate::radius::plans::PlanTable;
 use crate::record::{Change, Record};
 use crate::session::SessionId;
 use crate::subscribers::{Index, Subscribers};
@@ -162,7 +161,7 @@ impl Bng {
         let mut calls = Calls::new(seed);
         calls.configure(config.pppoe.as_ref());
         let options = dynauth_server::Options::default();
-        let dynauth = dynauth_server::Server::new(options, config.aaa.nas.clone(), PlanTable::default());
+        let dynauth = dynauth_server::Server::new(options, config.aaa.nas.clone(), config.aaa.plans.clone());
         Ok(Bng {
             config,
             now: Now::default(),
@@ -221,6 +220,7 @@ impl Bng {
             Input::PasswordHashed { login, mark, hash } => self.password_hashed(login, mark, hash, out),
             Input::PasswordChecked { id, checked } => self.password_checked(id, checked, out),
             Input::SessionLost { session } => self.session_lost(session, out),
+            Input::EndedByNode { session, counters } => self.ended_by_node(session, counters, out),
             Input::NodeRefused { session } => self.refused_by_node(session),
             Input::Counted { session, counters } => self.counted(session, counters, out),
             Input::PortLink { port, link } => self.port_link(&port, link, out),

@@ -56,6 +56,13 @@ pub enum Input<'a> {
         /// Which.
         session: SessionId,
     },
+    /// The node has ended a session, since its port had no link for the grace.
+    EndedByNode {
+        /// Which.
+        session: SessionId,
+        /// What it had counted.
+        counters: Counters,
+    },
     /// The RADIUS servers of the configuration with their secrets, those without one left out.
     RadiusServers(Vec<Server>),
     /// The same for accounting.
@@ -212,6 +219,11 @@ pub enum CommandError {
     /// Another subscriber has the address.
     #[error("{0} is assigned to subscriber {1}: use another address, or disconnect that subscriber first")]
     AddressInUse(Ipv4Addr, Name),
+    /// Another subscriber has the public address by its NAT profile.
+    #[error(
+        "{0} is the public address of subscriber {1} (nat one-to-one): use another address, or change that subscriber first"
+    )]
+    PublicAddressInUse(Ipv4Addr, Name),
     /// Another subscriber has the prefix.
     #[error("{0} is assigned to subscriber {1}: use another prefix, or disconnect that subscriber first")]
     PrefixInUse(LinkPrefix, Name),

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 pub(crate) use crate::index::Index;
 use crate::name::Name;
+use crate::nat::Nat;
 use crate::prefix::LinkPrefix;
 use crate::session::Session;
 use crate::subscriber::{Key, Service, Subscriber};
@@ -91,6 +92,8 @@ pub(crate) struct Subscribers {
     unused: Vec<Index>,
     by_name: BTreeMap<Name, Index>,
     by_key: HashMap<Key, Index>,
+    /// Public addresses of NAT profiles, one to one.
+    by_public: HashMap<Ipv4Addr, Index>,
     /// How many are identified by a MAC address, by a line, by a circuit-id, and by a login.
     by_mac: usize,
     pub(crate) by_line: usize,
@@ -105,6 +108,11 @@ impl Subscribers {
 
     pub(crate) fn of_key(&self, key: &Key) -> Option<Index> {
         self.by_key.get(key).copied()
+    }
+
+    /// The subscriber to which a NAT profile gives this public address.
+    pub(crate) fn of_public(&self, address: Ipv4Addr) -> Option<Index> {
+        self.by_public.get(&address).copied()
     }
 
     pub(crate) fn get(&self, index: Index) -> Option<&Entry> {
@@ -130,7 +138,9 @@ impl Subscribers {
     pub(crate) fn set(&mut self, subscriber: Subscriber, on_disk: OnDisk) -> Index {
         if let Some(index) = self.of_name(&subscriber.name) {
             self.forget_key(index);
+            self.forget_public(index);
             self.take_key(subscriber.key.clone(), index);
+            self.take_public(subscriber.nat, index);
             if let Some(entry) = self.get_mut(index) {
                 (entry.subscriber, entry.on_disk) = (subscriber, on_disk);
             }
@@ -139,6 +149,7 @@ impl Subscribers {
         let index = self.unused.pop().unwrap_or(Index(self.entries.len() as u32));
         self.by_name.insert(subscriber.name.clone(), index);
         self.take_key(subscriber.key.clone(), index);
+        self.take_public(subscriber.nat, index);
         let entry = Entry {
             subscriber,
             on_disk,
@@ -158,6 +169,7 @@ impl Subscribers {
     /// Removes a subscriber.
     pub(crate) fn remove(&mut self, index: Index) {
         self.forget_key(index);
+        self.forget_public(index);
         let entry = self.entries.get_mut(index.0 as usize).and_then(Option::take);
         if let Some(entry) = entry {
             self.by_name.remove(&entry.subscriber.name);
@@ -178,6 +190,21 @@ impl Subscribers {
         if self.of_key(&key) == Some(index) {
             self.by_key.remove(&key);
             *self.count(&key) -= 1;
+        }
+    }
+
+    /// Records of before may give an address to two: the last one has it.
+    fn take_public(&mut self, nat: Nat, index: Index) {
+        if let Nat::OneToOne(address) = nat {
+            self.by_public.insert(address, index);
+        }
+    }
+
+    fn forget_public(&mut self, index: Index) {
+        if let Some(Nat::OneToOne(address)) = self.get(index).map(|entry| entry.subscriber.nat)
+            && self.of_public(address) == Some(index)
+        {
+            self.by_public.remove(&address);
         }
     }
 

@@ -15,8 +15,8 @@ use weir_bng::NodeCommand;
 use weir_control::client::{Attached, Client};
 use weir_control::request::Refusal;
 use weir_node::{
-    PortState, Ports, Query, RemovedSubscribers, RemovedSubscribersQuery, SubscriberCounts, Subscribers,
-    SubscribersQuery,
+    EndedSubscribers, EndedSubscribersQuery, PortState, Ports, Query, RemovedSubscribers,
+    RemovedSubscribersQuery, SubscriberCounts, Subscribers, SubscribersQuery,
 };
 use weir_plane::{Command, SubscriberCommand, UnknownSessions};
 
@@ -42,6 +42,8 @@ pub(crate) enum Order {
     Table { attachment: u64 },
     /// The node has all sessions that there are.
     Complete { attachment: u64 },
+    /// So long the node keeps sessions whose port has lost its link, s.
+    Grace { attachment: u64, grace_s: u32 },
     /// The rings are closed: attach again.
     Attach { attachment: u64 },
 }
@@ -52,6 +54,7 @@ impl Order {
             Order::Commands { attachment, .. }
             | Order::Table { attachment }
             | Order::Complete { attachment }
+            | Order::Grace { attachment, .. }
             | Order::Attach { attachment } => attachment,
         }
     }
@@ -77,6 +80,8 @@ pub(crate) enum Report {
 pub(crate) struct State {
     pub(crate) ports: Vec<PortState>,
     pub(crate) rows: Vec<Row>,
+    /// Sessions that the node has ended itself, since their ports had no link; read when this program is attached.
+    pub(crate) ended: Vec<Row>,
 }
 
 /// The other end of the thread.
@@ -187,6 +192,9 @@ impl Thread {
                     continue;
                 }
                 Some(Order::Complete { .. }) => complete(&mut client).map(|()| None),
+                Some(Order::Grace { grace_s, .. }) => {
+                    set(&mut client, SubscriberCommand::GraceS(grace_s)).map(|()| None)
+                }
                 Some(Order::Commands { list, changes, .. }) => apply(&mut client, &changes)
                     .map(|result| Some(Report::Applied { attachment, list, result })),
                 None => read_on(&mut client, &mut reading, counts)
@@ -209,7 +217,9 @@ fn attach(socket: &Path) -> Result<(Client, Attached, State)> {
     let mut reading = Some(Reading::default());
     loop {
         if let Some(state) = read_on(&mut client, &mut reading, sessions)? {
-            return Ok((client, attached, state));
+            // Behind the table: a session is in one of them, or in both.
+            let ended = ended(&mut client)?;
+            return Ok((client, attached, State { ended, ..state }));
         }
     }
 }
@@ -252,15 +262,32 @@ fn read_on(
     let rows = std::mem::take(&mut read.rows);
     *reading = None;
     let Ports { ports } = client.query(Query::Ports)?;
-    Ok(Some(State { ports, rows }))
+    Ok(Some(State { ports, rows, ended: Vec::new() }))
+}
+
+/// Sessions that the node has ended itself.
+fn ended(client: &mut Client) -> Result<Vec<Row>> {
+    let (mut rows, mut after) = (Vec::new(), None);
+    loop {
+        let query = EndedSubscribersQuery { after, most: Some(PAGE) };
+        let page: EndedSubscribers = client.query(Query::EndedSubscribers(query))?;
+        rows.extend(page.ended.into_iter().map(Row::from));
+        after = page.next;
+        if after.is_none() {
+            return Ok(rows);
+        }
+    }
 }
 
 /// From now on the node tells senders of unknown PPPoE sessions that they have ended.
 fn complete(client: &mut Client) -> Result<()> {
-    let command = SubscriberCommand::UnknownSessions(UnknownSessions::Terminate);
+    set(client, SubscriberCommand::UnknownSessions(UnknownSessions::Terminate))
+}
+
+fn set(client: &mut Client, command: SubscriberCommand) -> Result<()> {
     match client.command(vec![Command::Subscriber(command)]) {
         Ok(_) => Ok(()),
-        // A node without access ports has no such sessions.
+        // A node without access ports has no sessions.
         Err(error) => error.downcast::<Refusal>().map(|_| ()),
     }
 }

@@ -15,7 +15,7 @@ use weir_bng::pppoe::session::SessionFrame;
 use weir_bng::radius::attribute::{Attributes, number};
 use weir_bng::radius::packet as radius;
 use weir_bng::{Mac, Random, interface_id, link_local, ra};
-use weir_cpe::{Options, Pppoe};
+use weir_cpe::{Load, Options, Pppoe, SHORTEST_FRAME6};
 use weir_packet::checksum::{self, write_ipv4};
 use weir_port::duplex::{FRONT, Packet, Pool, Port, ReceiveMode};
 use weir_testkit::PATIENCE;
@@ -69,6 +69,8 @@ pub(crate) struct Devices {
     began: Instant,
     /// Packets that arrived at the far end and at the clients.
     arrived: [usize; 2],
+    /// Sources of packets of IPv4 that arrived at the far end.
+    pub(crate) sources: BTreeSet<Ipv4Addr>,
 }
 
 impl Devices {
@@ -86,7 +88,7 @@ impl Devices {
         };
         let clients = (1..).zip(&METHODS).map(client).collect();
         let (access, far) = (Wire::open("a"), Wire::open("c"));
-        Devices { access, far, clients, began: Instant::now(), arrived: [0; 2] }
+        Devices { access, far, clients, began: Instant::now(), arrived: [0; 2], sources: BTreeSet::new() }
     }
 
     fn now(&self) -> Duration {
@@ -149,8 +151,11 @@ impl Devices {
         };
         self.arrived[0] += 1;
         let source: [u8; 4] = packet[12..16].try_into().expect("four bytes");
+        self.sources.insert(source.into());
         let bytes = u16::from_be_bytes([packet[2], packet[3]]);
-        let answer = packet_of(FAR, source.into(), bytes.into());
+        let mut answer = packet_of(FAR, source.into(), bytes.into());
+        // A NAT may have given it another port.
+        answer[22..24].copy_from_slice(&frame[34..36]);
         let frame = [&frame[6..12], &frame[..6], &[8, 0], &*answer].concat();
         self.far.send(&frame);
     }
@@ -403,9 +408,22 @@ fn emulated_devices_with_both_families_get_their_prefixes() {
         ));
     }
     let pppoe = Pppoe { dual_stack: true, ..Pppoe::default() };
-    let options = Options { devices, pppoe: Some(pppoe), ..options() };
+    let load = Load { from_subscriber_fps: 20.0, to_subscriber_fps: 20.0, frame_bytes: SHORTEST_FRAME6 };
+    let options = Options {
+        devices,
+        pppoe: Some(pppoe),
+        far6: Some(FAR6),
+        load: Some(load),
+        hold: Some(Duration::from_millis(200)),
+        ..options()
+    };
     let summary = rig.emulate(options).end();
     assert!(summary.is_clean(), "{summary:?}");
+    for traffic in [summary.from_subscriber, summary.to_subscriber] {
+        let traffic = traffic.expect("it was sent");
+        assert!(traffic.sent6 > 0, "{traffic:?}");
+        assert_eq!((traffic.lost(), traffic.received6), (0, traffic.sent6), "{traffic:?}");
+    }
     assert_eq!(summary.prefixes, u64::from(devices), "{summary:?}");
     let sessions = rig.agree("all are up");
     let prefixes: BTreeSet<_> = sessions.iter().filter_map(|session| session.prefix.as_ref()).collect();

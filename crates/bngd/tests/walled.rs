@@ -16,10 +16,10 @@ use weir_testkit::wires::set_up;
 use crate::restart::{Rig, TEXT, options};
 
 const API: &str = "127.0.0.1:8080";
-const NAME: &str = "s7";
+pub(crate) const NAME: &str = "s7";
 
 impl Rig {
-    fn set_state(&self, state: &str) -> Session {
+    pub(crate) fn set_state(&self, state: &str) -> Session {
         let body = serde_json::to_vec(&json!({ "state": state })).unwrap();
         let target = format!("/v1/subscribers/{NAME}");
         let answer = http::request(&self.folder.join("bng.sock"), "PATCH", &target, body).unwrap();
@@ -28,7 +28,7 @@ impl Rig {
         found.session.expect("its session goes on")
     }
 
-    fn state_in_node(&self, session: u64) -> Option<AccessState> {
+    pub(crate) fn state_in_node(&self, session: u64) -> Option<AccessState> {
         self.entries_of_node()?.into_iter().find(|entry| entry.session == session).map(|entry| entry.state)
     }
 

@@ -3,7 +3,7 @@
 //! ```text
 //!   run:   open ports > give privileges up > threads of the node
 //!          this thread: counters for Prometheus, panics of the node, signals
-//!          another one: events of NATs and port blocks > files (notes), events also > clients (hub)
+//!          another one: events of NATs and port blocks > files (notes), events also > clients (hub); ends sessions without a link
 //!          threads for the clients of the socket (clients, socket): lines of JSON there, lines back
 //! ```
 //! [`request`] has the lines of the protocol, [`answers`] what is answered, [`client`] is the other end; [`reported`] is the JSON of

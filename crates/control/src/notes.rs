@@ -49,6 +49,9 @@ impl Notes<'_> {
     }
 
     fn look(&mut self, node: &Node) -> Result<(), NodeError> {
+        for session in node.end_sessions_without_link(Instant::now())? {
+            self.hub.publish(&reported::session_ended(session));
+        }
         // Without a reader they stay in the node, which has room for the last ones.
         if self.events.is_some() || self.hub.has_subscribers() {
             self.write_events(node)?;

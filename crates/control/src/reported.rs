@@ -15,6 +15,11 @@ pub fn counters(threads: &[Snapshot], names: &[String]) -> Value {
     serde_json::to_value(Counters::of(threads, names)).expect("plain data")
 }
 
+/// A session that the node has ended, since its access port had no link for the grace.
+pub(crate) fn session_ended(session: u64) -> Value {
+    json!({ "event": "session ended", "session": session, "reason": "link lost" })
+}
+
 /// A PPPoE session of a subscriber that has died or come alive.
 pub(crate) fn subscriber_event(event: &SubscriberEvent) -> Value {
     let SubscriberEvent { session, is_alive } = *event;

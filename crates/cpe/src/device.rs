@@ -54,6 +54,8 @@ pub(crate) struct Device {
     pub(crate) state: State,
     /// Whether it was up before.
     pub(crate) was_up: bool,
+    /// Whether a router advertisement gave a session of it a prefix of IPv6.
+    pub(crate) had_prefix: bool,
     /// Failures in a row after which it began again.
     pub(crate) failures: u32,
     /// When it ends its session itself, or [`NEVER`].
@@ -93,6 +95,7 @@ impl Default for Device {
         Device {
             state: State::Waiting,
             was_up: false,
+            had_prefix: false,
             failures: 0,
             leave_ns: NEVER,
             xid: 0,

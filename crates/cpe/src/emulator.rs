@@ -25,7 +25,7 @@ use crate::device::{Device, NEVER, State};
 use crate::far::Far;
 use crate::flood::Flooding;
 use crate::monkey::Monkey;
-use crate::options::Options;
+use crate::options::{Options, Tapped};
 use crate::session::Session;
 use crate::summary::{ChurnSummary, Failed, Messages, Retransmissions, Step, Summary, Times};
 use crate::traffic::{Direction, Traffic};
@@ -158,7 +158,7 @@ impl Emulator {
             bound: (0, 0),
             up: 0,
             released: 0,
-            far: far.map(|end| Far { end, mac: far_mac, peer: None }),
+            far: far.map(|end| Far { end, address6: options.far6, mac: far_mac, peer: None }),
             traffic: None,
             flooding: None,
             last_up_ns: 0,
@@ -196,13 +196,24 @@ impl Emulator {
         self.failures.iter().map(|(_, count)| count).sum()
     }
 
-    /// The lease of device 0, once it has one.
-    pub(crate) fn tap_lease(&self) -> Option<TapLease> {
-        let device = self.devices.first().filter(|device| device.is_bound())?;
+    /// The leases of devices that are at an interface from this number on, of which the first ones have none yet.
+    pub(crate) fn tap_leases(&self, from: u32) -> impl Iterator<Item = TapLease> {
+        let end = match self.options.tap {
+            Tapped::None => 0,
+            Tapped::First => 1,
+            Tapped::All => self.options.devices,
+        };
+        (from..end).map_while(|number| self.tap_lease(number))
+    }
+
+    /// The lease of a device, once it has one. An interface with all devices has each address without a network.
+    fn tap_lease(&self, number: u32) -> Option<TapLease> {
+        let device = self.devices.get(number as usize).filter(|device| device.is_bound())?;
         let pppoe = self.options.pppoe.as_ref();
-        let agreed = self.sessions.first().map_or(0, |session| session.agreed.peer_mru);
+        let agreed = self.sessions.get(number as usize).map_or(0, |session| session.agreed.peer_mru);
         let mtu = pppoe.map(|pppoe| if agreed == 0 { pppoe.max_payload } else { agreed });
-        let (address, prefix_len, gateway) = (device.address, device.prefix_len, device.next_hop);
+        let prefix_len = if self.options.tap == Tapped::All { 32 } else { device.prefix_len };
+        let (address, gateway) = (device.address, device.next_hop);
         Some(TapLease { address, prefix_len, gateway, mtu })
     }
 
@@ -329,7 +340,7 @@ impl Emulator {
             State::Up | State::Renewing | State::Rebinding if self.options.pppoe.is_none() => {
                 self.renew(number, now_ns, out);
             }
-            State::Up | State::Renewing | State::Rebinding => self.ask_echo(number, now_ns, out),
+            State::Up | State::Renewing | State::Rebinding => self.attend_session(number, now_ns, out),
             State::Waiting => self.begin(number, now_ns, out),
             State::Failed(_) | State::Released => {}
         }
@@ -420,9 +431,10 @@ impl Emulator {
         self.set_due(number, due_ns);
     }
 
-    /// When a device that is up has something to do: a renewal, or an echo.
+    /// When a device that is up has something to do: a renewal, a router solicitation, or an echo.
     fn up_due_ns(&self, number: u32, now_ns: u64) -> u64 {
-        self.devices[number as usize].renew_ns.min(self.echo_due_ns(now_ns))
+        let solicitation_ns = self.sessions.get(number as usize).map_or(NEVER, Session::solicitation_ns);
+        self.devices[number as usize].renew_ns.min(solicitation_ns).min(self.echo_due_ns(now_ns))
     }
 
     /// A device has no address any more.
@@ -504,7 +516,7 @@ impl Emulator {
             all_up: (self.up == u64::from(self.options.devices))
                 .then(|| Duration::from_nanos(self.last_up_ns - self.first_start_ns)),
             flood: self.flooding.as_ref().map_or(0, |flooding| flooding.sent),
-            prefixes: self.sessions.iter().filter(|session| session.prefix.is_some()).count() as u64,
+            prefixes: self.devices.iter().filter(|device| device.had_prefix).count() as u64,
             retransmissions: self.retransmissions,
             messages: self.messages,
             released: self.released_devices(),

@@ -1,12 +1,13 @@
-//! Numbered UDP packets: small enough for the shortest Ethernet frame.
+//! Numbered UDP packets: with IPv4 small enough for the shortest Ethernet frame.
 //!
 //! ```text
 //!  14 Ethernet | 20 IPv4 | 8 UDP, no checksum | 18:
+//!  14 Ethernet | 40 IPv6 | 8 UDP              | 18:
 //!    0 "wC" | 2 run | 4 kind | 5 device: 3 bytes | 8 sequence number | 12 when it was sent, ns: 6 bytes | padding
 //! ```
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::arithmetic_side_effects)]
 
-use std::net::SocketAddrV4;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 use weir_bng::Mac;
 use weir_packet::checksum;
@@ -14,11 +15,16 @@ use weir_packet::fields::{be16, be32, put};
 
 /// Bytes of the shortest frame without tags, without FCS.
 pub const SHORTEST_FRAME: usize = 60;
-/// Headers before the number.
-const HEADERS: usize = 42;
+/// The same of a packet of IPv6.
+pub const SHORTEST_FRAME6: usize = ETHERNET + IPV6_HEADER + UDP_HEADER + NUMBER_BYTES;
+const ETHERNET: usize = 14;
+const IPV4_HEADER: usize = 20;
+const IPV6_HEADER: usize = 40;
+const UDP_HEADER: usize = 8;
 const NUMBER_BYTES: usize = 18;
 const MARK: [u8; 2] = *b"wC";
 const UDP: u8 = 17;
+const HOPS: u8 = 64;
 /// Most devices that three bytes can number.
 pub(crate) const MOST_DEVICES: u32 = 1 << 24;
 
@@ -49,55 +55,96 @@ pub(crate) struct Number {
 pub(crate) struct Route {
     pub(crate) src_mac: Mac,
     pub(crate) dst_mac: Mac,
-    pub(crate) src: SocketAddrV4,
-    pub(crate) dst: SocketAddrV4,
+    /// Of one version, as `dst`.
+    pub(crate) src: SocketAddr,
+    pub(crate) dst: SocketAddr,
+}
+
+impl Route {
+    /// Whether its packets are of IPv6.
+    pub(crate) fn is_v6(&self) -> bool {
+        self.dst.is_ipv6()
+    }
 }
 
 impl Number {
-    /// Writes an untagged frame over all of `frame`, which has at least [`SHORTEST_FRAME`] bytes.
+    /// Writes an untagged frame over all of `frame`, which has at least [`SHORTEST_FRAME`] bytes, or [`SHORTEST_FRAME6`].
     pub(crate) fn write(&self, route: &Route, frame: &mut [u8]) {
-        let ip_bytes = u16::try_from(frame.len().saturating_sub(14)).unwrap_or(u16::MAX);
         put(frame, 0, route.dst_mac.0);
         put(frame, 6, route.src_mac.0);
-        put(frame, 12, [8, 0, 0x45, 0]);
-        put(frame, 16, ip_bytes.to_be_bytes());
-        // Not to be fragmented, 64 hops.
-        put(frame, 18, [0, 0, 0x40, 0, 64, UDP, 0, 0]);
-        put(frame, 26, route.src.ip().octets());
-        put(frame, 30, route.dst.ip().octets());
-        if let Some(header) = frame.get_mut(14..34) {
-            checksum::write_ipv4(header);
+        match (route.src.ip(), route.dst.ip()) {
+            (IpAddr::V4(src), IpAddr::V4(dst)) => {
+                let ip_bytes = u16::try_from(frame.len().saturating_sub(ETHERNET)).unwrap_or(u16::MAX);
+                put(frame, 12, [8, 0, 0x45, 0]);
+                put(frame, 16, ip_bytes.to_be_bytes());
+                // Not to be fragmented.
+                put(frame, 18, [0, 0, 0x40, 0, HOPS, UDP, 0, 0]);
+                put(frame, 26, src.octets());
+                put(frame, 30, dst.octets());
+                if let Some(header) = frame.get_mut(ETHERNET..34) {
+                    checksum::write_ipv4(header);
+                }
+                self.write_datagram(route, frame.get_mut(34..).unwrap_or_default());
+            }
+            (IpAddr::V6(src), IpAddr::V6(dst)) => {
+                let bytes = frame.len().saturating_sub(ETHERNET).saturating_sub(IPV6_HEADER);
+                put(frame, 12, [0x86, 0xdd, 0x60, 0, 0, 0]);
+                put(frame, 18, u16::try_from(bytes).unwrap_or(u16::MAX).to_be_bytes());
+                put(frame, 20, [UDP, HOPS]);
+                put(frame, 22, src.octets());
+                put(frame, 38, dst.octets());
+                let datagram = frame.get_mut(54..).unwrap_or_default();
+                self.write_datagram(route, datagram);
+                let addresses = [src.octets(), dst.octets()].concat();
+                checksum::write(datagram, 6, checksum::pseudo_header(&addresses, UDP, bytes));
+            }
+            // Both ends of a route are of one version.
+            _ => {}
         }
-        put(frame, 34, route.src.port().to_be_bytes());
-        put(frame, 36, route.dst.port().to_be_bytes());
-        put(frame, 38, ip_bytes.saturating_sub(20).to_be_bytes());
-        put(frame, 40, [0, 0]);
-        put(frame, HEADERS, MARK);
-        put(frame, 44, self.run.to_be_bytes());
+    }
+
+    /// The header of UDP, with a checksum of 0, and the number.
+    fn write_datagram(&self, route: &Route, datagram: &mut [u8]) {
+        let bytes = u16::try_from(datagram.len()).unwrap_or(u16::MAX);
+        put(datagram, 0, route.src.port().to_be_bytes());
+        put(datagram, 2, route.dst.port().to_be_bytes());
+        put(datagram, 4, bytes.to_be_bytes());
+        put(datagram, 6, [0, 0]);
+        put(datagram, 8, MARK);
+        put(datagram, 10, self.run.to_be_bytes());
         let [_, a, b, c] = self.device.to_be_bytes();
-        put(frame, 46, [self.kind as u8, a, b, c]);
-        put(frame, 50, self.sequence.to_be_bytes());
+        put(datagram, 12, [self.kind as u8, a, b, c]);
+        put(datagram, 16, self.sequence.to_be_bytes());
         let [_, _, time @ ..] = self.sent_ns.to_be_bytes();
-        put(frame, 54, time);
+        put(datagram, 20, time);
     }
 
     /// Reads an untagged frame: how its packet travelled, and its number. `None`: it is no numbered packet.
     pub(crate) fn read(frame: &[u8]) -> Option<(Route, Number)> {
-        let number = frame.get(HEADERS..)?.first_chunk::<NUMBER_BYTES>()?;
+        let (src, dst, datagram): (IpAddr, IpAddr, _) = match (be32(frame, 12)? >> 8, *frame.get(20)?) {
+            (0x0008_0045, _) if *frame.get(23)? == UDP => {
+                let end = |at| be32(frame, at).map(|ip| IpAddr::V4(ip.into()));
+                (end(26)?, end(30)?, frame.get(ETHERNET.checked_add(IPV4_HEADER)?..)?)
+            }
+            (0x0086_dd60, UDP) => {
+                let end = |at| Some(IpAddr::V6(Ipv6Addr::from(*frame.get(at..)?.first_chunk::<16>()?)));
+                (end(22)?, end(38)?, frame.get(ETHERNET.checked_add(IPV6_HEADER)?..)?)
+            }
+            _ => return None,
+        };
+        let number = datagram.get(UDP_HEADER..)?.first_chunk::<NUMBER_BYTES>()?;
         let &[m, n, r, s, kind, a, b, c, q, w, e, t, ref time @ ..] = number;
-        let header = (be32(frame, 12)? >> 8, *frame.get(23)?);
-        if [m, n] != MARK || header != (0x0008_0045, UDP) {
+        if [m, n] != MARK {
             return None;
         }
         let kind = [Kind::First, Kind::FromSubscriber, Kind::ToSubscriber]
             .into_iter()
             .find(|known| *known as u8 == kind)?;
-        let end = |ip, port| Some(SocketAddrV4::new(be32(frame, ip)?.into(), be16(frame, port)?));
         let route = Route {
             dst_mac: Mac(*frame.first_chunk()?),
             src_mac: Mac(*frame.get(6..)?.first_chunk()?),
-            src: end(26, 34)?,
-            dst: end(30, 36)?,
+            src: SocketAddr::new(src, be16(datagram, 0)?),
+            dst: SocketAddr::new(dst, be16(datagram, 2)?),
         };
         let number = Number {
             run: u16::from_be_bytes([r, s]),
@@ -136,6 +183,15 @@ mod tests {
             let mut other = frame;
             other[at] ^= 0x40;
             assert_eq!(Number::read(&other), None, "byte {at}");
+        }
+        let route = Route { src: end("[2001:db8::2]:49152"), dst: end("[2001:db8:1::2]:7"), ..route };
+        let mut frame = [0xff; SHORTEST_FRAME6];
+        number.write(&route, &mut frame);
+        assert_eq!(Number::read(&frame), Some((route, number)));
+        let pseudo = checksum::pseudo_header(&frame[22..54], UDP, frame.len() - 54);
+        assert_eq!(checksum::fold(checksum::sum(&frame[54..]) + pseudo), 0xffff);
+        for len in 0..SHORTEST_FRAME6 {
+            assert_eq!(Number::read(&frame[..len]), None, "{len} bytes");
         }
     }
 }

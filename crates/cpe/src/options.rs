@@ -1,6 +1,6 @@
 //! What a run is asked to do.
 
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddrV4};
 use std::time::Duration;
 
 use weir_bng::ppp::auth::Method;
@@ -9,7 +9,11 @@ use weir_bng::{Mac, Tags};
 
 use crate::flood::Flood;
 use crate::lines::Lines;
-use crate::numbered::{MOST_DEVICES, SHORTEST_FRAME};
+use crate::numbered::{MOST_DEVICES, SHORTEST_FRAME, SHORTEST_FRAME6};
+
+/// Bytes of a VLAN tag, and of the headers of PPPoE and PPP.
+const TAG_BYTES: usize = 4;
+const PPPOE_BYTES: usize = 8;
 
 /// A run.
 #[derive(Debug, Clone)]
@@ -38,6 +42,8 @@ pub struct Options {
     pub broadcast: bool,
     /// The far end, to which each device sends its first packet.
     pub far: Option<SocketAddrV4>,
+    /// Its address of IPv6: every second frame of the traffic of a session with a prefix is of IPv6.
+    pub far6: Option<Ipv6Addr>,
     /// Whether the far end is this emulator's; else it returns packets (UDP echo).
     pub own_far: bool,
     /// How long a first packet is sent again and again.
@@ -56,10 +62,22 @@ pub struct Options {
     pub release: bool,
     /// Releases per second at the end; `None`: as many as starts.
     pub release_per_s: Option<f64>,
-    /// Whether other frames of device 0 come from and go to an interface.
-    pub tap: bool,
+    /// Devices whose other frames come from and go to an interface.
+    pub tap: Tapped,
     /// Seed of transaction numbers and of the variation of time-outs; also identifies the packets of this run.
     pub seed: u64,
+}
+
+/// Devices that the stack of this machine has by an interface.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Tapped {
+    /// None.
+    #[default]
+    None,
+    /// Device 0, with its frames as they are.
+    First,
+    /// All of them, for IPv4: the interface has all their addresses, and the emulator answers its ARP.
+    All,
 }
 
 /// How devices dial in.
@@ -179,6 +197,7 @@ impl Options {
             remote: None,
             broadcast: false,
             far: None,
+            far6: None,
             own_far: false,
             first_packet_timeout: Duration::from_secs(5),
             hold: Some(Duration::ZERO),
@@ -188,7 +207,7 @@ impl Options {
             monkey: None,
             release: false,
             release_per_s: None,
-            tap: false,
+            tap: Tapped::None,
             seed: 1,
         }
     }
@@ -216,11 +235,20 @@ impl Options {
             "an own far end needs the address to which first packets go",
         );
         wrong(self.load.is_some() && !self.own_far, "numbered traffic needs an own far end");
+        wrong(self.far6.is_some() && !self.own_far, "an address of IPv6 of the far end needs an own far end");
+        wrong(
+            self.far6.is_some() && !self.pppoe.as_ref().is_some_and(|pppoe| pppoe.dual_stack),
+            "traffic of IPv6 needs sessions of PPPoE with IPv6: add dual stack",
+        );
+        wrong(
+            self.far6.is_some() && self.load.is_some_and(|load| load.frame_bytes < SHORTEST_FRAME6),
+            "a numbered frame of IPv6 has 80 bytes or more without FCS: use longer frames",
+        );
         wrong(
             self.flood.is_some_and(|flood| flood.per_s <= 0.0 || flood.per_s.is_nan()),
             "a flood has a rate above 0: use a higher rate",
         );
-        wrong(self.tap && self.devices == 0, "an interface needs a device");
+        wrong(self.tap != Tapped::None && self.devices == 0, "an interface needs a device");
         wrong(
             self.hold.is_none() && self.monkey.is_some(),
             "the monkey stops at the end of the hold: set a time for it",
@@ -263,6 +291,16 @@ impl Options {
             ));
         }
         found
+    }
+
+    /// Bytes that a frame has on the line of device 0 with its tags and the headers of PPPoE; without them it has `frame_bytes`.
+    pub fn line_bytes(&self, frame_bytes: usize) -> usize {
+        let tags = match self.lines.tags(0) {
+            Tags::None => 0,
+            Tags::One(_) => 1,
+            Tags::Two { .. } => 2,
+        };
+        frame_bytes + TAG_BYTES * tags + self.pppoe.as_ref().map_or(0, |_| PPPOE_BYTES)
     }
 
     /// The MAC address of a device.

@@ -1,15 +1,19 @@
-//! A RADIUS server for measurements: it accepts and refuses by a table, answers after a stated delay, and loses a stated share.
+//! A RADIUS server for measurements: it accepts and refuses by a table, answers after a stated delay, and loses a stated share. It sums up
+//! what it is told by accounting (`ledger.rs`).
 //!
 //! ```text
 //!  datagram > Answers: Accept with a plan, Reject, Accounting-Response > queue for the delay > datagram
 //! ```
-//! One thread: an answer takes some 5 us. Nothing is kept between two requests, so that a repeated one gets the same answer.
+//! One thread: an answer takes some 5 us. An answer depends on its request alone, so that a repeated one gets the same.
+
+mod ledger;
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use weir_bng::ppp::auth::{Attempt, Credential, Password};
@@ -17,6 +21,8 @@ use weir_bng::radius::attribute::{Attributes, number};
 use weir_bng::radius::packet::{MOST_BYTES, Packet, Require, code, reveal_password};
 use weir_port::duplex;
 use weir_rng::Rng;
+
+pub use ledger::{Accounted, Ledger};
 
 /// Longest wait, so that a stop is seen.
 const LOOK: Duration = Duration::from_millis(50);
@@ -55,8 +61,8 @@ pub struct Delivery {
 }
 
 impl Answers {
-    /// The answer to a datagram; `None`: it is none of a client with the secret.
-    pub fn answer(&self, datagram: &[u8]) -> Option<Vec<u8>> {
+    /// The answer to a datagram, of which `ledger` takes note; `None`: it is none of a client with the secret.
+    pub fn answer(&self, datagram: &[u8], ledger: &Mutex<Ledger>) -> Option<Vec<u8>> {
         let request = Packet::read(datagram).ok()?;
         let none = Attributes::default();
         let answer = match request.code {
@@ -67,6 +73,7 @@ impl Answers {
             }
             code::ACCOUNTING_REQUEST => {
                 request.check_hashed(&self.secret, Require::Nothing).ok()?;
+                ledger.lock().unwrap_or_else(PoisonError::into_inner).take(&request.attributes);
                 request.answer(code::ACCOUNTING_RESPONSE, &none, &self.secret)
             }
             code::STATUS_SERVER => {
@@ -125,6 +132,7 @@ pub fn serve(
     sockets: &[UdpSocket],
     answers: &Answers,
     delivery: Delivery,
+    ledger: &Mutex<Ledger>,
     stop: &AtomicBool,
 ) -> io::Result<()> {
     sockets.iter().try_for_each(|socket| socket.set_nonblocking(true))?;
@@ -138,7 +146,7 @@ pub fn serve(
             for _ in 0..MOST {
                 // An error is that of an earlier answer: its client has gone.
                 let Ok((len, to)) = from.recv_from(&mut buffer) else { break };
-                let answer = buffer.get(..len).and_then(|datagram| answers.answer(datagram));
+                let answer = buffer.get(..len).and_then(|datagram| answers.answer(datagram, ledger));
                 let Some(bytes) = answer.filter(|_| rng.unit() >= delivery.loss) else { continue };
                 late.push_back(Late { due: Instant::now() + delivery.delay, socket, to, bytes });
             }
@@ -175,7 +183,7 @@ mod tests {
         let hidden = weir_bng::radius::packet::hide_password(password.as_bytes(), SECRET, &[7; 16]);
         attributes.push(number::USER_PASSWORD, &hidden);
         let request = Packet::access(code::ACCESS_REQUEST, 9, [7; 16], &attributes, SECRET)?;
-        let answer = Packet::read(&answers.answer(&request.write())?).ok()?;
+        let answer = Packet::read(&answers.answer(&request.write(), &Mutex::default())?).ok()?;
         answer.check_answer(&[7; 16], SECRET, Require::MessageAuthenticator).ok()?;
         Some((answer.code, answer.attributes.text(number::FILTER_ID)))
     }
@@ -200,7 +208,7 @@ mod tests {
         let start = Packet::hashed(code::ACCOUNTING_REQUEST, 1, &none, SECRET).unwrap();
         let status = Packet::access(code::STATUS_SERVER, 2, [3; 16], &none, SECRET).unwrap();
         let codes = [start, status].map(|request| {
-            let answer = answers().answer(&request.write()).unwrap();
+            let answer = answers().answer(&request.write(), &Mutex::default()).unwrap();
             let answer = Packet::read(&answer).unwrap();
             assert_eq!(answer.check_answer(&request.authenticator, SECRET, Require::Nothing), Ok(()));
             answer.code
@@ -220,7 +228,7 @@ mod tests {
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 let delivery = Delivery { delay, loss: 0.5, seed: 1 };
-                serve(&[server], &answers(), delivery, &stop).unwrap();
+                serve(&[server], &answers(), delivery, &Mutex::default(), &stop).unwrap();
             });
             let mut buffer = [0; MOST_BYTES];
             let mut answered = 0;

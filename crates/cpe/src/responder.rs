@@ -4,7 +4,8 @@
 //! ```text
 //!  MAC address 02:00:00:00:00:01 + n  >  address 100.64.0.2 + n, gateway 100.64.0.1/10
 //! ```
-//! It speaks DHCP and PPPoE; the password of each device is `secret`.
+//! It speaks DHCP and PPPoE; the password of each device is `secret`. It answers router solicitations, and forwards
+//! IPv4, and IPv6 of sessions of PPPoE.
 
 mod pppoe;
 
@@ -26,7 +27,7 @@ use weir_packet::neighbour::{self, Heard, Host};
 use weir_port::duplex::mac_of;
 
 use crate::run::{Link, RunError, copied, pool, wait};
-use crate::wire::{in_session, out_of_session, tagged, untagged};
+use crate::wire::{IPV4, IPV6, in_session, out_of_session, tagged, untagged};
 use pppoe::{Change, METHODS, Pppoe};
 
 const GATEWAY: Ipv4Addr = Ipv4Addr::new(100, 64, 0, 1);
@@ -96,6 +97,10 @@ impl Responder {
 
     fn session_frame(&mut self, tags: Tags, frame: &[u8], now: Duration, out: &mut Vec<Sent>) {
         let Ok(frame) = SessionFrame::read(frame) else { return };
+        if let Some(answer) = self.pppoe.advertise(tags, &frame) {
+            out.push(Sent::Access(tagged(tags, answer)));
+            return;
+        }
         if matches!(frame.protocol, protocol::IPV4 | protocol::IPV6) {
             let mut packet = Vec::new();
             if self.pppoe.has(tags, &frame) && out_of_session(&frame, &mut packet) {
@@ -136,7 +141,7 @@ impl Responder {
             return self.dhcp(tags, frame).map(|answer| Sent::Access(tagged(tags, answer)));
         }
         let mut frame = frame.to_vec();
-        (be16(&frame, 12) == Some(0x0800)).then(|| {
+        matches!(be16(&frame, 12), Some(IPV4 | IPV6)).then(|| {
             put(&mut frame, 0, self.far.0);
             put(&mut frame, 6, self.own.0);
             Sent::Far(frame)
@@ -145,7 +150,12 @@ impl Responder {
 
     /// Takes in a frame of the far side.
     pub fn far_frame(&mut self, frame: &[u8]) -> Option<Sent> {
-        let dst = Ipv4Addr::from(be32(frame, 30)?);
+        let dst = match be16(frame, 12)? {
+            // The prefix of a device ends with its address.
+            IPV6 => be32(frame, 42)?,
+            _ => be32(frame, 30)?,
+        };
+        let dst = Ipv4Addr::from(dst);
         let Place { tags, mac, session_id } = *self.places.get(&dst)?;
         let mut frame = frame.to_vec();
         put(&mut frame, 0, mac.0);

@@ -1,18 +1,24 @@
 //! What a device keeps of its session of PPPoE. An end of PPP exists only while something is negotiated, so that 64,000 sessions that are
 //! up take some 100 bytes each.
 
-use weir_bng::LinkPrefix;
+use std::net::Ipv6Addr;
+
 use weir_bng::ppp::endpoint::{Endpoint, Layer};
 use weir_bng::ppp::ipcp::Addresses;
 use weir_bng::ppp::ipv6cp::InterfaceIds;
 use weir_bng::ppp::lcp::Agreed;
 use weir_bng::pppoe::tags::TagList;
+use weir_bng::{LinkPrefix, link_local};
 
-use crate::device::Device;
+use crate::device::{Device, NEVER};
 use crate::summary::Step;
 
 /// LCP Echo-Requests without an answer after which a session counts as dead.
 pub(crate) const MOST_ECHOES: u8 = 3;
+
+/// Router solicitations without an answer, and the time between two (RFC 4861, section 10).
+const MOST_SOLICITATIONS: u8 = 3;
+const SOLICITATION_NS: u64 = 4_000_000_000;
 
 /// A device and its session take at most so many bytes while nothing is negotiated.
 const _: () = assert!(size_of::<Device>() + size_of::<Session>() <= 320);
@@ -38,6 +44,9 @@ pub(crate) struct Session {
     pub(crate) ipv6: Option<InterfaceIds>,
     /// The prefix of its link, by a router advertisement.
     pub(crate) prefix: Option<LinkPrefix>,
+    /// Router solicitations that were sent, and when the last one was.
+    solicitations: u8,
+    solicited_ns: u64,
     /// Echo-Requests since the last answer, and the number of the last one.
     pub(crate) echoes: u8,
     pub(crate) echo_id: u8,
@@ -68,6 +77,8 @@ impl Default for Session {
             ipv4: None,
             ipv6: None,
             prefix: None,
+            solicitations: 0,
+            solicited_ns: 0,
             echoes: 0,
             echo_id: 0,
         }
@@ -84,6 +95,29 @@ impl Session {
                 None
             }
         }
+    }
+
+    /// The source of the router solicitation that is due; it counts as sent then.
+    pub(crate) fn solicit(&mut self, now_ns: u64) -> Option<Ipv6Addr> {
+        let ids = self.ipv6.filter(|_| now_ns >= self.solicitation_ns())?;
+        self.solicitations = self.solicitations.saturating_add(1);
+        self.solicited_ns = now_ns;
+        Some(link_local(ids.own))
+    }
+
+    /// When the next router solicitation is due, or [`NEVER`].
+    pub(crate) fn solicitation_ns(&self) -> u64 {
+        let waits = self.ipv6.is_some() && self.prefix.is_none() && self.solicitations < MOST_SOLICITATIONS;
+        match (waits, self.solicitations) {
+            (false, _) => NEVER,
+            (true, 0) => 0,
+            (true, _) => self.solicited_ns.saturating_add(SOLICITATION_NS),
+        }
+    }
+
+    /// IPV6CP is not open any more.
+    pub(crate) fn close_ipv6(&mut self) {
+        (self.ipv6, self.prefix, self.solicitations) = (None, None, 0);
     }
 
     /// At which step a device has failed that was at this one.

@@ -193,6 +193,10 @@ pub struct TrafficSummary {
     pub sent: u64,
     /// Frames that arrived, each counted once.
     pub received: u64,
+    /// Of those sent, frames of IPv6.
+    pub sent6: u64,
+    /// Of those that arrived, frames of IPv6.
+    pub received6: u64,
     /// Frames that arrived once more.
     pub duplicated: u64,
     /// Frames that arrived behind a later one of their session.
@@ -279,7 +283,7 @@ pub struct Summary {
     pub all_up: Option<Duration>,
     /// Frames of the flood that were sent.
     pub flood: u64,
-    /// Sessions of PPPoE that have a prefix of IPv6 by a router advertisement.
+    /// Devices of PPPoE that got a prefix of IPv6 by a router advertisement.
     pub prefixes: u64,
     /// Messages sent again.
     pub retransmissions: Retransmissions,
@@ -305,6 +309,19 @@ impl Summary {
     /// Devices that have failed.
     pub fn failed(&self) -> u64 {
         self.failures.iter().map(|(_, count)| count).sum()
+    }
+
+    /// Messages of set-ups and releases, echoes and first packets, sent and received.
+    pub fn set_up_frames(&self) -> u64 {
+        let m = &self.messages;
+        let dhcp = m.discovers + m.offers + m.requests + m.acks + m.naks;
+        let discovery = m.padis + m.pados + m.padrs + m.padss + m.padts + m.padts_received;
+        dhcp + discovery
+            + m.ppp_sent
+            + m.ppp_received
+            + m.advertisements
+            + self.up
+            + self.retransmissions.first_packet
     }
 
     /// Whether every device came up and stayed, and no session got a frame of another one.

@@ -7,6 +7,7 @@
 
 use std::time::Duration;
 
+use crate::numbered::Number;
 use crate::options::Load;
 use crate::sequence::{Arrival, Sequence};
 use crate::summary::{Times, TrafficSummary};
@@ -41,10 +42,13 @@ struct Stream {
     /// Between two frames; infinite: none is sent.
     interval_ns: f64,
     sent: u64,
+    /// Of them, frames of IPv6.
+    sent6: u64,
     /// Of them, frames of sessions that were down, which were not sent.
     omitted: u64,
     last_ns: u64,
     received: u64,
+    received6: u64,
     duplicated: u64,
     reordered: u64,
     /// Of the first [`MOST_TIMES`] frames that arrived.
@@ -69,9 +73,11 @@ impl Traffic {
         let stream = |fps: f64| Stream {
             interval_ns: 1e9 / (fps * sessions.len() as f64),
             sent: 0,
+            sent6: 0,
             omitted: 0,
             last_ns: begin_ns,
             received: 0,
+            received6: 0,
             duplicated: 0,
             reordered: 0,
             latencies_ns: Vec::new(),
@@ -103,6 +109,11 @@ impl Traffic {
         }
     }
 
+    /// The frame that [`Traffic::next`] named is of IPv6.
+    pub(crate) fn is_ipv6(&mut self, direction: Direction) {
+        self.streams[direction as usize].sent6 += 1;
+    }
+
     /// When the next frame of a direction is due; `u64::MAX`: never.
     fn due_ns(&self, direction: Direction) -> u64 {
         let stream = &self.streams[direction as usize];
@@ -117,15 +128,16 @@ impl Traffic {
     }
 
     /// A frame of a device arrived where it belongs.
-    pub(crate) fn arrived(&mut self, direction: Direction, device: u32, sequence: u32, latency_ns: u64) {
-        let place = self.places.get(device as usize).copied().unwrap_or(NOWHERE);
+    pub(crate) fn arrived(&mut self, direction: Direction, number: &Number, is_v6: bool, latency_ns: u64) {
+        let place = self.places.get(number.device as usize).copied().unwrap_or(NOWHERE);
         let stream = &mut self.streams[direction as usize];
         let Some(session) = stream.sessions.get_mut(place as usize) else { return };
-        match session.sequence.arrived(sequence) {
+        match session.sequence.arrived(number.sequence) {
             Arrival::Duplicate => stream.duplicated += 1,
             arrival => {
                 stream.reordered += u64::from(arrival == Arrival::Reordered);
                 stream.received += 1;
+                stream.received6 += u64::from(is_v6);
                 session.frames += 1;
                 if stream.latencies_ns.len() < MOST_TIMES {
                     stream.latencies_ns.push(latency_ns);
@@ -159,6 +171,8 @@ impl Traffic {
         Some(TrafficSummary {
             sent: stream.sent - stream.omitted,
             received: stream.received,
+            sent6: stream.sent6,
+            received6: stream.received6,
             duplicated: stream.duplicated,
             reordered: stream.reordered,
             sessions_with_loss: with_loss.count() as u64,
@@ -171,6 +185,7 @@ impl Traffic {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::numbered::Kind;
 
     #[test]
     fn sessions_take_turns_and_are_counted_each() {
@@ -186,13 +201,17 @@ mod tests {
         }
         assert_eq!(sent[..4], [(0, (1, 0)), (5, (4, 0)), (10, (1, 1)), (15, (4, 1))]);
         assert_eq!((sent.len(), traffic.next_ns()), (20, u64::MAX));
+        let number =
+            |device, sequence| Number { run: 1, kind: Kind::FromSubscriber, device, sequence, sent_ns: 0 };
+        traffic.is_ipv6(direction);
         for (_, (device, sequence)) in sent.iter().filter(|(at, _)| *at != 15) {
-            traffic.arrived(direction, *device, *sequence, 5);
+            traffic.arrived(direction, &number(*device, *sequence), *device == 4, 5);
         }
-        traffic.arrived(direction, 1, 0, 9);
-        traffic.arrived(direction, 0, 0, 9);
+        traffic.arrived(direction, &number(1, 0), true, 9);
+        traffic.arrived(direction, &number(0, 0), true, 9);
         let summary = traffic.summary(direction).unwrap();
         assert_eq!((summary.sent, summary.received, summary.lost()), (20, 19, 1));
+        assert_eq!((summary.sent6, summary.received6), (1, 9));
         assert_eq!((summary.duplicated, summary.reordered, summary.sessions_with_loss), (1, 0, 1));
         assert_eq!(summary.latency.map(|latency| latency.max), Some(Duration::from_nanos(5)));
         assert_eq!(traffic.summary(Direction::ToSubscriber), None);

@@ -32,18 +32,18 @@ pub(crate) struct Head {
 }
 
 impl Head {
-    /// Of an IPv4 packet with these tags, in a session of PPPoE if there is one.
-    pub(crate) fn of_ipv4(tags: Tags, session_id: Option<u16>, packet_bytes: usize) -> Head {
+    /// Of an IP packet with this EtherType and these tags, in a session of PPPoE if there is one.
+    pub(crate) fn of_packet(kind: u16, tags: Tags, session_id: Option<u16>, packet_bytes: usize) -> Head {
         let mut head = Head { bytes: [0; 18], len: 0 };
         head.push_tags(tags);
         match session_id {
-            None => head.push(IPV4),
+            None => head.push(kind),
             Some(id) => {
                 head.push(SESSION);
                 head.push(0x1100);
                 head.push(id);
                 head.push(u16::try_from(packet_bytes.saturating_add(2)).unwrap_or(u16::MAX));
-                head.push(protocol::IPV4);
+                head.push(if kind == IPV6 { protocol::IPV6 } else { protocol::IPV4 });
             }
         }
         head
@@ -170,12 +170,14 @@ mod tests {
 
     #[test]
     fn a_head_is_what_the_frames_have() {
-        let frame = [&[2; 12][..], &[8, 0], &[0x45; 20]].concat();
-        for tags in [Tags::None, Tags::One(7), Tags::Two { outer: 100, inner: 4094 }] {
-            for session_id in [None, Some(9)] {
-                let inside = session_id.map_or(frame.clone(), |id| in_session(&frame, id).unwrap());
-                let head = Head::of_ipv4(tags, session_id, 20);
-                assert_eq!(tagged(tags, inside), [&frame[..12], head.bytes(), &frame[14..]].concat());
+        for kind in [IPV4, IPV6] {
+            let frame = [&[2; 12][..], &kind.to_be_bytes(), &[0x45; 20]].concat();
+            for tags in [Tags::None, Tags::One(7), Tags::Two { outer: 100, inner: 4094 }] {
+                for session_id in [None, Some(9)] {
+                    let inside = session_id.map_or(frame.clone(), |id| in_session(&frame, id).unwrap());
+                    let head = Head::of_packet(kind, tags, session_id, 20);
+                    assert_eq!(tagged(tags, inside), [&frame[..12], head.bytes(), &frame[14..]].concat());
+                }
             }
         }
     }

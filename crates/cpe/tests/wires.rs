@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use weir_cpe::responder::serve;
 use weir_cpe::run::{Interfaces, run};
-use weir_cpe::{Lines, Load, Mac, Method, Options, Pppoe, SHORTEST_FRAME, Summary};
+use weir_cpe::{Lines, Load, Mac, Method, Options, Pppoe, SHORTEST_FRAME, SHORTEST_FRAME6, Summary};
 use weir_linux::namespace::Namespace;
 use weir_testkit::need_root;
 use weir_testkit::wires::{Wire, join, keep_quiet, set_up};
@@ -112,6 +112,7 @@ fn devices_dial_in_by_each_method_and_their_first_packets_arrive() {
         let summary = street.run(Options { lines, circuit, ..dialling(pppoe, 10) });
         assert!(summary.is_clean(), "{lines}: {summary:?}");
         assert_eq!((summary.up, summary.released, summary.messages.padts), (10, 10, 10), "{lines}");
+        assert_eq!(summary.prefixes, if dual_stack { 10 } else { 0 }, "{lines}");
         assert_eq!(summary.messages.unexpected, 0, "{summary:?}");
         let (setup, first) = (summary.setup.unwrap(), summary.first_packet.unwrap());
         assert!(setup.p50 <= first.p50 && first.p50 <= first.max, "{summary:?}");
@@ -135,6 +136,22 @@ fn numbered_traffic_and_echoes_pass_through_sessions() {
     }
     let messages = summary.messages;
     assert!(messages.echo_replies >= 20 && messages.echo_replies <= messages.echoes, "{messages:?}");
+}
+
+#[test]
+fn every_second_frame_is_of_ipv6_where_the_far_end_has_an_address_of_it() {
+    let Some(street) = Street::new() else { return };
+    let load = Load { from_subscriber_fps: 50.0, to_subscriber_fps: 50.0, frame_bytes: SHORTEST_FRAME6 };
+    let pppoe = Pppoe { dual_stack: true, ..Pppoe::default() };
+    let (lines, far6) = ("100-200.7".parse().unwrap(), "2001:db8:ff::2".parse().ok());
+    let hold = Some(Duration::from_millis(300));
+    let summary = street.run(Options { lines, far6, load: Some(load), hold, ..dialling(pppoe, 20) });
+    assert!(summary.is_clean(), "{summary:?}");
+    for traffic in [summary.from_subscriber, summary.to_subscriber] {
+        let traffic = traffic.unwrap();
+        assert!(traffic.sent6 >= 20 && traffic.sent6.abs_diff(traffic.sent / 2) <= 20, "{traffic:?}");
+        assert_eq!((traffic.lost(), traffic.received6), (0, traffic.sent6), "{traffic:?}");
+    }
 }
 
 #[test]

@@ -34,10 +34,11 @@ struct SchedAttr {
 }
 
 /// Has an ordinary thread run as soon as it has something to do, for this long at a time, and no more of a busy CPU than
-/// others have: since Linux 6.12. Before, it has the slices of all; false then.
+/// others of the calling process' nice value have: since Linux 6.12. Before, it has the slices of all; false then.
 pub fn run_in_slices(tid: u32, runtime_ns: u64) -> io::Result<bool> {
     let size = size_of::<SchedAttr>() as u32;
-    let wanted = SchedAttr { size, runtime_ns, ..SchedAttr::default() };
+    let nice = rustix::process::getpriority_process(None)?;
+    let wanted = SchedAttr { size, nice, runtime_ns, ..SchedAttr::default() };
     // SAFETY: the attributes live through the call, and say their size.
     let result = unsafe { libc::syscall(libc::SYS_sched_setattr, tid, &raw const wanted, 0) };
     check(result as libc::c_int)?;

@@ -5,16 +5,17 @@ use std::collections::BTreeMap;
 use weir_linux::rtnl::Rtnl;
 use weir_plane::{
     FastState, ForwardEntry, GroupState, LabelCounts, PoliceCounts, QueueCounts, RuleCount, SessionRecord,
+    SubscriberCount,
 };
 
-use crate::backend::Backend;
+use crate::carrier::has_carrier;
 use crate::counters::Snapshot;
 use crate::node::{Node, NodeError, answers};
 use crate::query::{
-    Answer, Counters, Fast, Forwards, ForwardsQuery, Groups, Log, Neighbours, NeighboursQuery, OneToOne,
-    OneToOneQuery, Plans, Police, PortCounters, PortState, Ports, Query, Queues, RemovedSubscribers,
-    RemovedSubscribersQuery, Routes, RoutesQuery, Rules, Sessions, SessionsCursor, SessionsQuery,
-    SubscriberCounts, Subscribers, SubscribersQuery, drops,
+    Answer, Counters, EndedSubscribers, EndedSubscribersQuery, Fast, Forwards, ForwardsQuery, Groups, Log,
+    Neighbours, NeighboursQuery, OneToOne, OneToOneQuery, Plans, Police, PortCounters, PortState, Ports,
+    Query, Queues, RemovedSubscribers, RemovedSubscribersQuery, Routes, RoutesQuery, Rules, Sessions,
+    SessionsCursor, SessionsQuery, SubscriberCounts, Subscribers, SubscribersQuery, drops,
 };
 use crate::worker::Worker;
 
@@ -58,6 +59,7 @@ impl Node {
             Query::Neighbours(query) => Answer::Neighbours(self.neighbours(query)?),
             Query::Subscribers(query) => Answer::Subscribers(self.subscribers(query)?),
             Query::RemovedSubscribers(query) => Answer::RemovedSubscribers(self.removed_subscribers(query)?),
+            Query::EndedSubscribers(query) => Answer::EndedSubscribers(self.ended_subscribers(query)?),
             Query::SubscriberCounts(query) => Answer::SubscriberCounts(self.subscriber_counts(query)?),
             Query::Plans => Answer::Plans(Plans { plans: self.plans()? }),
             Query::Groups => Answer::Groups(Groups { groups: self.groups()? }),
@@ -82,11 +84,6 @@ impl Node {
         let running = self.running.lock().expect("no thread panics with it");
         let all = running.config.ordered().map(|(number, port)| (usize::from(number.0), port));
         let mut rtnl = Rtnl::open().ok();
-        let mut has_carrier = |number: usize| {
-            let name = running.backends[number].as_ref().and_then(Backend::interface);
-            let link = name.and_then(|name| rtnl.as_mut()?.link(name).ok());
-            link.is_none_or(|link| link.carrier)
-        };
         let one = |(number, port): (usize, &weir_plane::Port)| PortState {
             number,
             port: port.name.clone(),
@@ -95,7 +92,7 @@ impl Node {
             addresses: port.addresses.clone(),
             mac: running.mac(number),
             mtu: port.mtu,
-            up: has_carrier(number),
+            up: has_carrier(&mut rtnl, running.backends[number].as_ref()),
         };
         Ports { ports: all.map(one).collect() }
     }
@@ -165,9 +162,24 @@ impl Node {
     }
 
     fn removed_subscribers(&self, query: &RemovedSubscribersQuery) -> Result<RemovedSubscribers, NodeError> {
-        let sessions = query.sessions.clone();
+        Ok(RemovedSubscribers { removed: self.counts_of_removed(query.sessions.clone())? })
+    }
+
+    fn counts_of_removed(&self, sessions: Vec<u64>) -> Result<Vec<SubscriberCount>, NodeError> {
         let removed = self.threads[0].ask(move |worker| worker.plane.removed_subscribers(&sessions));
-        Ok(RemovedSubscribers { removed: answers(vec![removed])?.remove(0) })
+        Ok(answers(vec![removed])?.remove(0))
+    }
+
+    /// A page of sessions that the node has ended. One that the control program has added once more is none of them.
+    fn ended_subscribers(&self, query: &EndedSubscribersQuery) -> Result<EndedSubscribers, NodeError> {
+        let behind = |most: usize| {
+            let running = self.running.lock().expect("no thread panics with it");
+            let grace = self.grace.lock().expect("no thread panics with it");
+            let ended = grace.ended_after(query.after);
+            ended.filter(|session| !running.config.has_session(*session)).take(most).collect()
+        };
+        let (sessions, next) = page(query.most, behind, |session: &u64| *session);
+        Ok(EndedSubscribers { ended: self.counts_of_removed(sessions)?, next })
     }
 
     fn subscriber_counts(&self, query: &SubscribersQuery) -> Result<SubscriberCounts, NodeError> {

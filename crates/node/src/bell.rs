@@ -55,10 +55,12 @@ impl<W: Word> State<W> {
         may
     }
 
-    /// The thread is awake; true if there is something to read, which must be read to the end.
-    fn woke(&self) -> bool {
+    /// The thread is awake; true if there is something to read, which must be read to the end. `is_readable`: its wait said so.
+    fn woke(&self, is_readable: bool) -> bool {
         self.asleep.store(0, Ordering::Relaxed);
-        self.method.load(Ordering::Relaxed) == 1 && self.method.swap(0, Ordering::Acquire) == 1
+        let has_method =
+            self.method.load(Ordering::Relaxed) == 1 && self.method.swap(0, Ordering::Acquire) == 1;
+        is_readable || has_method
     }
 }
 
@@ -91,9 +93,11 @@ impl Bell {
     }
 
     /// The thread is awake. What has method is silent from now on, or the next sleep would end at once, as would all others:
-    /// also where it rang before the thread slept, and was answered without.
-    pub(crate) fn woke(&self, mut woken: &UnixStream) {
-        if self.state.woke() {
+    /// also where it rang before the thread slept, and was answered without. `is_readable`: the wait has said that there is
+    /// something to read. The ringing thread may not have told so yet: where it waits for a CPU, the woken one would not sleep
+    /// until it gets one.
+    pub(crate) fn woke(&self, mut woken: &UnixStream, is_readable: bool) {
+        if self.state.woke(is_readable) {
             while woken.read(&mut [0; 64]).is_ok_and(|bytes| bytes > 0) {}
         }
     }
@@ -139,7 +143,7 @@ mod tests {
                     // Loom finds the interleavings without a notification.
                     self.socket.wait();
                 }
-                self.state.woke();
+                self.state.woke(false);
                 taken = have();
             }
         }
@@ -160,14 +164,25 @@ mod tests {
         });
     }
 
+    /// The ringing thread has written and not said so.
+    #[test]
+    fn what_a_wait_has_seen_does_not_end_the_next_one() {
+        let (bell, mut woken) = Bell::new().expect("sockets");
+        (&bell.wake).write_all(&[0]).expect("there is room");
+        bell.woke(&woken, true);
+        assert!(woken.read(&mut [0]).is_err(), "it is read");
+        bell.state.has_method();
+        assert!(bell.state.woke(false), "which costs a read");
+    }
+
     #[test]
     fn who_is_awake_is_not_method_for() {
         let state: State<AtomicU64> = State::new();
         assert!(!state.is_to_be_woken());
         assert!(!state.may_sleep(|| false) && !state.is_to_be_woken());
         assert!(state.may_sleep(|| true) && state.is_to_be_woken() && !state.is_to_be_woken());
-        assert!(!state.woke());
+        assert!(!state.woke(false));
         state.has_method();
-        assert!(state.woke() && !state.woke());
+        assert!(state.woke(false) && !state.woke(false));
     }
 }

@@ -228,9 +228,9 @@ impl Exchange {
         self.bell.may_sleep(|| self.is_empty())
     }
 
-    /// The thread is awake.
-    pub(crate) fn woke(&self) {
-        self.bell.woke(&self.woken);
+    /// The thread is awake. `is_readable`: its wait has said that the descriptor can be read.
+    pub(crate) fn woke(&self, is_readable: bool) {
+        self.bell.woke(&self.woken, is_readable);
     }
 
     /// This thread's ports have nothing left and get nothing new.
@@ -333,7 +333,7 @@ mod tests {
             exchange.woken.read(&mut [0; 64]).is_ok()
         };
         assert_eq!((method(&mut all[1]), method(&mut all[2])), (true, false));
-        all[2].woke();
+        all[2].woke(false);
         assert!(!all[1].may_sleep(), "a frame waits");
         all[0].publish(&news);
         all[0].flush();
@@ -345,7 +345,7 @@ mod tests {
         // The bell rings whether the thread sleeps or not: one sleep is cut short, and no other.
         all[2].bell.ring();
         assert!(all[2].may_sleep());
-        all[2].woke();
+        all[2].woke(false);
         assert!(!method(&mut all[2]), "the next sleep is a sleep");
     }
 }

@@ -20,6 +20,7 @@
 //! - `bell.rs`, `termination.rs`: wake a thread that sleeps; decide that all threads have finished. loom tries all interleavings
 //! - `handover.rs`: rings that carry frames to the thread that they belong to; the plane (`crates/plane/src/steer.rs`)
 //!   decides which one
+//! - `grace.rs`, `carrier.rs`, `node/links.rs`: sessions of subscribers end when their access port has had no link for a time
 //! - `kept.rs`: memory of frames that a stage keeps
 //! - `fast.rs`: loads the entries of the fast path into the XDP programs and reads their counters
 //! - `config.rs`, `running_config.rs`, `backend.rs`, `opened.rs`: the node's text, its ports, and opening them
@@ -32,9 +33,11 @@ mod answers;
 mod applied;
 mod backend;
 mod bell;
+mod carrier;
 mod config;
 mod counters;
 mod fast;
+mod grace;
 mod handover;
 mod kept;
 mod node;
@@ -57,9 +60,9 @@ pub use fast::Table;
 pub use node::{Attachment, CONTROL_SLOTS, Ended, Node, NodeError, PartsOfPort, Rings};
 pub use opened::Opened;
 pub use query::{
-    Answer, Counters, Fast as FastAnswer, Forwards, ForwardsQuery, Groups, Log, Neighbours, NeighboursQuery,
-    OneToOne, OneToOneQuery, Plans, Police, PortCounters, PortState, Ports, Query, Queues,
-    RemovedSubscribers, RemovedSubscribersQuery, Routes, RoutesQuery, Rules, Sessions, SessionsCursor,
-    SessionsQuery, SubscriberCounts, Subscribers, SubscribersQuery, ThreadCounters,
+    Answer, Counters, EndedSubscribers, EndedSubscribersQuery, Fast as FastAnswer, Forwards, ForwardsQuery,
+    Groups, Log, Neighbours, NeighboursQuery, OneToOne, OneToOneQuery, Plans, Police, PortCounters,
+    PortState, Ports, Query, Queues, RemovedSubscribers, RemovedSubscribersQuery, Routes, RoutesQuery, Rules,
+    Sessions, SessionsCursor, SessionsQuery, SubscriberCounts, Subscribers, SubscribersQuery, ThreadCounters,
 };
 pub use worker::{AttachmentId, ControlState, PanicReport};

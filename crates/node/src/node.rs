@@ -2,6 +2,7 @@
 
 mod apply;
 mod control;
+mod links;
 mod ports;
 
 use std::io;
@@ -24,6 +25,7 @@ use crate::backend::OpenError;
 use crate::bell::Bell;
 use crate::config::Wait;
 use crate::counters::{Shown, Snapshot};
+use crate::grace::Grace;
 use crate::running_config::RunningConfig;
 pub use apply::PartsOfPort;
 pub use control::{Attachment, CONTROL_SLOTS, Rings};
@@ -103,6 +105,8 @@ impl Thread {
         let run = move || {
             let done = cpu.map_or(Ok(()), thread::pin_to).map(|()| thread::number());
             let failed = done.is_err();
+            // Or what is due is up to 50 us late, and so is a pause before the way out changes.
+            let _ = thread::exact_waits();
             if wait == Wait::Poll {
                 // Without the right to it, frames are later where this machine has other work.
                 let _ = thread::prefer();
@@ -185,6 +189,8 @@ pub struct Node {
     pub(crate) unread_log: Mutex<UnreadLog>,
     /// NATs came or went, so that events of blocks do not say what there is.
     nats_changed: AtomicBool,
+    /// Access ports without links. The lock of `running` is taken first.
+    pub(crate) grace: Mutex<Grace>,
     pub(crate) threads: Vec<Thread>,
 }
 
@@ -203,6 +209,7 @@ impl Node {
             running: Mutex::new(running),
             unread_log: Mutex::default(),
             nats_changed: AtomicBool::new(false),
+            grace: Mutex::default(),
             threads: Vec::new(),
         };
         for ((worker, bell), cpu) in workers.zip(cpus) {

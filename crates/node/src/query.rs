@@ -36,6 +36,8 @@ pub enum Query {
     Subscribers(SubscribersQuery),
     /// What sessions of subscribers had counted when they were removed.
     RemovedSubscribers(RemovedSubscribersQuery),
+    /// Sessions of subscribers that the node has ended itself, and what they had counted.
+    EndedSubscribers(EndedSubscribersQuery),
     /// What sessions of subscribers have counted, without the rest of each.
     SubscriberCounts(SubscribersQuery),
     /// What sessions of subscribers have counted, by plan and group.
@@ -129,6 +131,18 @@ pub struct RemovedSubscribersQuery {
     pub sessions: Vec<u64>,
 }
 
+/// Which sessions of subscribers that the node has ended itself.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct EndedSubscribersQuery {
+    /// The answer begins behind this session: `next` of the page before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub after: Option<u64>,
+    /// Sessions of a page at most.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub most: Option<u32>,
+}
+
 /// Which port forwards.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
@@ -166,6 +180,7 @@ pub enum Answer {
     Neighbours(Neighbours),
     Subscribers(Subscribers),
     RemovedSubscribers(RemovedSubscribers),
+    EndedSubscribers(EndedSubscribers),
     SubscriberCounts(SubscriberCounts),
     Plans(Plans),
     Groups(Groups),
@@ -341,6 +356,15 @@ pub struct Subscribers {
 pub struct RemovedSubscribers {
     /// Those that were asked for, but for the forgotten ones.
     pub removed: Vec<SubscriberCount>,
+}
+
+/// A page of sessions of subscribers that the node has ended itself, since their access ports had no link: the last 65,536.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct EndedSubscribers {
+    /// Those of the page, by their numbers, and what they had counted.
+    pub ended: Vec<SubscriberCount>,
+    /// Where the next page begins; none: this was the last.
+    pub next: Option<u64>,
 }
 
 /// A page of what sessions of subscribers have counted.

@@ -10,24 +10,25 @@
 mod control;
 mod fast;
 mod host;
+mod idle;
 mod panics;
 mod ports;
 
 use std::io;
 use std::ops::Range;
-use std::os::fd::BorrowedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::Duration;
 
+use idle::Idle;
 use weir_plane::{
     BATCH, Batch, Departure, Emitted, Event, FastState, Frame, Ingress, Leave, Plane, PortBlock, PortId,
     Punt, Subscriber, Ticket, Time, Verdict,
 };
 use weir_port::bpf::now_ns;
-use weir_port::duplex::{self, Chunk, Pool, Port};
+use weir_port::duplex::{Chunk, PollSet, Pool, Port};
 use weir_punt::Damage;
 
 use crate::config::Wait;
@@ -72,6 +73,8 @@ pub(crate) struct Worker {
     machine: Machine,
     exchange: Exchange,
     wait: Wait,
+    idle: Idle,
+    waited_for: PollSet,
     /// Where counters are shown from now on, if that has changed.
     new_shown: Option<Arc<Shown>>,
     /// When the node began.
@@ -162,6 +165,8 @@ impl Worker {
             machine,
             exchange,
             wait,
+            idle: Idle::default(),
+            waited_for: PollSet::default(),
             new_shown: None,
             start_ns,
             now: Time::default(),
@@ -209,17 +214,18 @@ impl Worker {
             if self.now.ns() - self.shown_ns > late_ns.max(SHOW_PORT_NS * self.ports.len() as u64) {
                 self.shown_ns = self.now.ns();
                 // A thread that never sleeps notices here that the control program has ended.
-                self.control_woke();
+                self.control_woke(true);
                 handle.shown.show(&self.snapshot()?);
             }
             if self.now - self.checked > CHECK {
                 self.check()?;
             }
             match (idle && self.wait == Wait::Sleep, self.is_behind) {
+                (true, false) if self.idle.looks_again(self.now.ns()) => {}
                 (true, false) => self.sleep()?,
                 // The rest is not urgent: the kernel's receive path on this CPU goes first.
                 (true, true) => std::thread::yield_now(),
-                (false, _) => {}
+                (false, _) => self.idle.is_over(),
             }
         }
         self.drain()?;
@@ -465,22 +471,25 @@ impl Worker {
             return Ok(());
         }
         if !self.control_may_sleep() {
-            self.exchange.woke();
+            self.exchange.woke(false);
             return Ok(());
         }
         self.sleeps += 1;
+        let mut waited_for = std::mem::take(&mut self.waited_for);
+        waited_for.clear();
+        let bell = waited_for.add(self.exchange.descriptor());
+        let control = self.control_descriptor().map(|control| waited_for.add(control));
         let ports = self.ports.iter().filter_map(|port| port.descriptor());
-        let all: Vec<BorrowedFd<'_>> = [self.exchange.descriptor()]
-            .into_iter()
-            .chain(ports)
-            .chain(self.machine.descriptors())
-            .chain(self.control_descriptor())
-            .collect();
+        ports.chain(self.machine.descriptors()).for_each(|descriptor| {
+            waited_for.add(descriptor);
+        });
         let due = self.plane.due(self.now).map_or(LONGEST_SLEEP, |due| due - self.now);
-        let failed = duplex::wait(&all, due.min(LONGEST_SLEEP))?;
-        self.exchange.woke();
-        self.control_woke();
-        if failed.is_empty() { Ok(()) } else { self.check() }
+        let has_failed = waited_for.wait(due.min(LONGEST_SLEEP))?;
+        self.idle.slept(now_ns() - self.start_ns - self.now.ns());
+        self.exchange.woke(waited_for.is_readable(bell));
+        self.control_woke(control.is_some_and(|control| waited_for.is_readable(control)));
+        self.waited_for = waited_for;
+        if has_failed { self.check() } else { Ok(()) }
     }
 
     /// Not every kind of port says by itself that its interface has gone.

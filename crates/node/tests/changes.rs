@@ -317,7 +317,7 @@ fn sockets_come_and_go_beside_one_that_loses_nothing() {
     assert_eq!((seen.entered, seen.left), (sent.into(), sent.into()), "{seen:?}");
 }
 
-/// 20 times an AF_XDP port comes, gets and sends a frame and goes, while two others forward over wires of the kernel. Its chunks come
+/// 20 times an AF_XDP port comes, gets and sends a frame, gets its first tag and goes, while two others forward over wires of the kernel. Its chunks come
 /// back, or the node would run out of them.
 #[test]
 fn af_xdp_ports_come_and_go_and_the_others_lose_nothing() {
@@ -371,6 +371,10 @@ fn af_xdp_ports_come_and_go_and_the_others_lose_nothing() {
                 other.recv_timeout(PATIENCE).expect("what comes by it leaves");
                 from_right.send(&[frame(n)]).unwrap();
                 receive(&mut at_third, &[n]);
+                let tagged_port = text(&format!("dmz{n}(on xdp:n2, vlan 7)"));
+                street.node.run(|| node.apply(&tagged_port)).unwrap();
+                from_third.send(&[tagged(7, OTHER)]).unwrap();
+                other.recv_timeout(PATIENCE).expect("what comes by it leaves");
                 node.apply(&text("")).unwrap();
             }
             drop(stops);
@@ -378,7 +382,7 @@ fn af_xdp_ports_come_and_go_and_the_others_lose_nothing() {
         });
         let seen = Snapshot::sum(&node.stop().threads.unwrap()).accounting;
         assert!(seen.balance() && sent > 0, "{threads} threads: {seen:?}");
-        let all = u64::from(sent) + 2 * u64::from(TIMES);
+        let all = u64::from(sent) + 3 * u64::from(TIMES);
         assert_eq!((seen.entered, seen.left), (all, all), "{threads} threads: {seen:?}");
     }
 }

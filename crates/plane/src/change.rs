@@ -72,6 +72,9 @@ impl Config {
                 self.sessions.unknown = was.new.unwrap_or_default();
             }
             Object::Stage(stage, change) => return self.stages[*stage].take(change),
+            Object::Subscriber(SubscriberChange::Grace(was)) => {
+                self.sessions.grace = was.new.unwrap_or_default();
+            }
         }
         Ok(())
     }

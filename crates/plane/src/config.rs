@@ -5,6 +5,7 @@ mod number;
 
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use weir_config::{Mistakes, Notes};
 use weir_packet::steer::Spread;
@@ -175,6 +176,21 @@ impl Config {
     /// The ports that there are, in the order of the text.
     pub fn ordered(&self) -> impl Iterator<Item = (PortId, &Port)> {
         self.order.iter().map(|&number| (number, &self.ports[usize::from(number.0)]))
+    }
+
+    /// The numbers of the sessions at an access port that the control program has added.
+    pub fn sessions_at(&self, port: PortId) -> impl Iterator<Item = u64> {
+        self.sessions.iter().filter(move |session| session.line.port == port).map(|session| session.session)
+    }
+
+    /// Whether the control program has added a session of this number.
+    pub fn has_session(&self, session: u64) -> bool {
+        self.sessions.get(session).is_some()
+    }
+
+    /// How long sessions stay whose access port has lost its link.
+    pub fn grace(&self) -> Duration {
+        Duration::from_secs(self.sessions.grace.0.into())
     }
 
     /// The first port of the end at which frames of a direction leave.

@@ -492,6 +492,8 @@ impl Pipeline {
                 SubscriberChange::Session(was) => {
                     self.subscribers.change(was.old.as_ref(), was.new.as_ref(), outbox.kept.epoch());
                 }
+                // The node sees to it, not its threads.
+                SubscriberChange::Grace(_) => {}
             },
         }
         Changed::Done

@@ -273,6 +273,7 @@ fn frames_of_a_pppoe_session_wait_and_keep_their_way() {
     assert_eq!((node.state(1).from_frames, node.state(1).from_bytes), (20, up_bytes));
 }
 
+/// LibreQoS#515, #47: a change of rate emptied queues.
 #[test]
 fn a_change_of_plan_loses_no_frame_and_keeps_the_order() {
     let mut node = Node::new("");
@@ -288,6 +289,7 @@ fn a_change_of_plan_loses_no_frame_and_keeps_the_order() {
     assert_eq!(node.state(1).to_queue.dropped, 0);
 }
 
+/// LibreQoS#42: each network of a customer had a queue of its own.
 #[test]
 fn all_addresses_of_a_subscriber_share_its_rate() {
     let mut node = Node::new("");
@@ -302,6 +304,7 @@ fn all_addresses_of_a_subscriber_share_its_rate() {
     assert!(left.len() == 40 && (37_000..42_000).contains(last), "{} frames until {last} us", left.len());
 }
 
+/// LibreQoS#790: traffic between subscribers passed beside the shaper.
 #[test]
 fn between_subscribers_both_rates_hold() {
     for (from, to) in [(Some(8 * MBIT), None), (None, Some(8 * MBIT)), (Some(80 * MBIT), Some(8 * MBIT))] {

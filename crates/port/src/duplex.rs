@@ -160,23 +160,65 @@ pub struct Account {
     pub drops: Vec<Drops>,
 }
 
+/// Descriptors that a thread waits for, again and again without memory of their own for each wait.
+#[derive(Default)]
+pub struct PollSet(Vec<libc::pollfd>);
+
+impl PollSet {
+    /// Waits for none from now on.
+    pub fn clear(&mut self) {
+        self.0.clear();
+    }
+
+    /// Waits for this one as well, which must be open until the wait is over. Returns its number.
+    pub fn add(&mut self, descriptor: BorrowedFd<'_>) -> usize {
+        self.0.push(libc::pollfd { fd: descriptor.as_raw_fd(), events: libc::POLLIN, revents: 0 });
+        self.0.len() - 1
+    }
+
+    /// Waits until one of them can be read, `timeout` at most; true if any reports an error.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn wait(&mut self, timeout: Duration) -> io::Result<bool> {
+        let all = &mut self.0;
+        let time =
+            libc::timespec { tv_sec: timeout.as_secs() as i64, tv_nsec: timeout.subsec_nanos().into() };
+        // SAFETY: as many as there are, and a time, which live through the call; no signal mask.
+        let ready = unsafe { libc::ppoll(all.as_mut_ptr(), all.len() as u64, &time, std::ptr::null()) };
+        match ready {
+            0.. => Ok(self.failed().next().is_some()),
+            _ => match io::Error::last_os_error() {
+                error if error.kind() == io::ErrorKind::Interrupted => {
+                    all.iter_mut().for_each(|one| one.revents = 0);
+                    Ok(false)
+                }
+                error => Err(error),
+            },
+        }
+    }
+
+    /// Whether the last wait has found that this one can be read.
+    pub fn is_readable(&self, number: usize) -> bool {
+        self.0.get(number).is_some_and(|one| one.revents & libc::POLLIN != 0)
+    }
+
+    fn failed(&self) -> impl Iterator<Item = usize> {
+        (0..self.0.len()).filter(|&i| self.0[i].revents & !libc::POLLIN != 0)
+    }
+}
+
 /// Waits until one of these can be read, `timeout` at most. Tells which of them report an error instead.
 ///
 /// # Errors
 /// What the kernel says.
 pub fn wait(descriptors: &[BorrowedFd<'_>], timeout: Duration) -> io::Result<Vec<usize>> {
-    let one = |fd: &BorrowedFd<'_>| libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
-    let mut all: Vec<libc::pollfd> = descriptors.iter().map(one).collect();
-    let time = libc::timespec { tv_sec: timeout.as_secs() as i64, tv_nsec: timeout.subsec_nanos().into() };
-    // SAFETY: as many as there are, and a time, which live through the call; no signal mask.
-    let ready = unsafe { libc::ppoll(all.as_mut_ptr(), all.len() as u64, &time, std::ptr::null()) };
-    match ready {
-        0.. => Ok((0..all.len()).filter(|&i| all[i].revents & !libc::POLLIN != 0).collect()),
-        _ => match io::Error::last_os_error() {
-            error if error.kind() == io::ErrorKind::Interrupted => Ok(Vec::new()),
-            error => Err(error),
-        },
+    let mut set = PollSet::default();
+    for &descriptor in descriptors {
+        set.add(descriptor);
     }
+    set.wait(timeout)?;
+    Ok(set.failed().collect())
 }
 
 /// The Ethernet address of an interface of the calling thread's network namespace.

@@ -67,6 +67,11 @@ impl<K: Kind> Consumer<K> {
         wake::receive(self.wake.as_fd())
     }
 
+    /// This end is awake, by something else than its descriptor.
+    pub fn woke_otherwise(&self) {
+        self.end.woke();
+    }
+
     /// Sleeps until there may be a record, or for this time, for a thread that waits for nothing else. False as in
     /// [`woke`](Consumer::woke).
     ///

@@ -44,7 +44,7 @@ pub(crate) use host::Host;
 pub(crate) use log::Log;
 pub(crate) use machine::{Bench, Check, Conformance, Doctor, Inspect, Pages, Setup};
 pub(crate) use mail::Mail;
-pub(crate) use node::{BlocksFailure, NodeApply, NodeCommand, NodeRun, NodeShow, Shown};
+pub(crate) use node::{BlocksFailure, NodeApply, NodeCommand, NodeRun, NodeShow, Shown, Top};
 pub(crate) use records::{
     AcrossKind, Compare, Export, ExportFormat, FailOn, List, Merge, Report, RunName, Show, Side, Trend,
     TrendOrder,

@@ -317,6 +317,8 @@ fn traffic_json(traffic: TrafficSummary) -> Value {
     json!({
         "sent": traffic.sent,
         "received": traffic.received,
+        "sent_ipv6": traffic.sent6,
+        "received_ipv6": traffic.received6,
         "lost": traffic.lost(),
         "duplicated": traffic.duplicated,
         "reordered": traffic.reordered,

@@ -3,6 +3,7 @@
 mod asked;
 mod owner;
 mod shown;
+mod subscribers;
 mod unit;
 
 use std::io::Write;
@@ -14,7 +15,7 @@ use weir_control::socket::Access;
 use weir_control::{BlocksFile, Settings, reported, texts};
 use weir_node::{Config, cpus_of};
 
-use crate::cli::{BlocksFailure, NodeApply, NodeCommand, NodeRun, NodeShow};
+use crate::cli::{BlocksFailure, NodeApply, NodeCommand, NodeRun, NodeShow, Shown};
 use crate::outcome::Outcome;
 
 pub(crate) fn run(command: &NodeCommand, out: &mut impl Write) -> Result<Outcome> {
@@ -75,7 +76,13 @@ fn in_foreground(arguments: &NodeRun, out: &mut impl Write) -> Result<Outcome> {
 
 fn show(arguments: &NodeShow, out: &mut impl Write) -> Result<()> {
     let mut client = Client::connect(&arguments.socket.found()?)?;
-    let answer = asked::table(&mut client, arguments.what, arguments.limit)?;
+    let answer = match arguments.what {
+        Shown::Subscribers => subscribers::table(&mut client, arguments)?,
+        _ if arguments.which.is_some() || arguments.top.is_some() => {
+            bail!("WHICH and --top are for subscribers: weir node show subscribers")
+        }
+        what => asked::table(&mut client, what, arguments.limit)?,
+    };
     if arguments.json {
         writeln!(out, "{answer}")?;
     } else {

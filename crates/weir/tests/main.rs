@@ -43,6 +43,7 @@ mod services {
 }
 mod shards;
 mod stacks;
+mod subscribers;
 mod systemd;
 mod tc;
 mod tools;

@@ -67,14 +67,14 @@ pub(crate) fn ping(host: &Namespace, target: &str) {
 }
 
 /// The hops on the path.
-fn hops(host: &Namespace, target: &str) -> Option<Vec<String>> {
+pub(crate) fn hops(host: &Namespace, target: &str) -> Option<Vec<String>> {
     let text = program(host, &["traceroute", "-n", "-q", "1", "-N", "1", "-w", "5", "-m", "6", target])?;
     let hop = |line: &str| line.split_whitespace().nth(1).map(String::from);
     Some(text.lines().skip(1).filter_map(hop).collect())
 }
 
 /// curl at one host, a web server at `served` of another, which the first knows by `url`.
-fn curl(host: &Namespace, server: &Namespace, served: &str, url: &str) {
+pub(crate) fn curl(host: &Namespace, server: &Namespace, served: &str, url: &str) {
     let listener = server.run(|| TcpListener::bind(served).unwrap());
     let page = pattern(2_000_000);
     std::thread::scope(|scope| {

@@ -169,6 +169,11 @@ impl Bng {
         self.calls.concentrator.half_open()
     }
 
+    /// What discovery has counted beside drops.
+    pub fn discovery_counts(&self) -> concentrator::Counts {
+        self.calls.concentrator.counts()
+    }
+
     /// Logins that RADIUS is asked for.
     pub(super) fn asking(&self) -> usize {
         self.calls.calls.values().filter(|call| call.asks.is_some()).count()

@@ -4,6 +4,7 @@ use super::{Bng, Outputs, Wait, Waiting};
 use crate::config::Config;
 use crate::io::{Command, CommandError, Output, SubscriberPatch};
 use crate::name::Name;
+use crate::nat::Nat;
 use crate::plan::Plan;
 use crate::pool::is_assignable;
 use crate::prefix::LinkPrefix;
@@ -68,6 +69,11 @@ impl Bng {
             && !self.config.plans.contains_key(plan)
         {
             return Err(CommandError::PlanUnknown(plan.clone()));
+        }
+        if let Nat::OneToOne(address) = subscriber.nat
+            && let Some(name) = others(self.subscribers.of_public(address))
+        {
+            return Err(CommandError::PublicAddressInUse(address, name));
         }
         if let Some(prefix) = subscriber.fixed_prefix {
             if self.prefixes.pools().iter().any(|pool| LinkPrefix::of(pool.router) == prefix) {

@@ -286,6 +286,16 @@ impl Bng {
         self.end(index, EndCause::LinkLost, out);
     }
 
+    /// The node has ended a session, and has told what it had counted: it is not asked to remove it.
+    pub(super) fn ended_by_node(&mut self, session: SessionId, counters: Counters, out: &mut Outputs) {
+        let Some(&index) = self.sessions.get(&session) else { return };
+        self.counted(session, counters, out);
+        if let Some(online) = self.online_mut(index) {
+            online.in_node = None;
+        }
+        self.end(index, EndCause::LinkLost, out);
+    }
+
     pub(super) fn lease_ends(&mut self, index: Index, out: &mut Outputs) {
         self.end(index, EndCause::Expired, out);
     }

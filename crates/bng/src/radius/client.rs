@@ -103,6 +103,16 @@ impl Server {
     }
 }
 
+impl Server {
+    /// Its state when it has not answered. One that answers Status-Server is asked at once: an overload that lost datagrams may have passed.
+    fn dead_from(&self, now: Duration) -> Health {
+        match self.has_status {
+            true => Health::Dead { until: now, pause: FIRST_STATUS_PAUSE.min(self.dead_time) },
+            false => Health::Dead { until: now + self.dead_time, pause: self.dead_time },
+        }
+    }
+}
+
 /// Times and limits. The defaults are those of RFC 5080, section 2.2.1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timers {
@@ -225,9 +235,10 @@ enum Health {
     Alive {
         unanswered: u32,
     },
-    /// It is asked for its status, or tried again, then.
+    /// It is asked for its status, or tried again, then; the pause is that after the next Status-Server.
     Dead {
         until: Duration,
+        pause: Duration,
     },
     /// Its first connection is being made: requests wait for it if no other server takes them.
     Connecting,
@@ -319,6 +330,9 @@ pub struct Client {
 
 type Outputs = Vec<Output>;
 
+/// Between the first two Status-Server packets to a dead server; it doubles up to the dead time.
+const FIRST_STATUS_PAUSE: Duration = Duration::from_secs(1);
+
 /// Interval between two reports of dropped answers of a server.
 const TOLD_EVERY: Duration = Duration::from_secs(60);
 
@@ -395,7 +409,7 @@ impl Client {
         let open = self.deadlines.first().map(|(at, _)| *at);
         let waiting = self.waiting.front().map(|job| job.give_up);
         let dead = self.servers.iter().filter_map(|state| match state.health {
-            Health::Dead { until } => Some(until),
+            Health::Dead { until, .. } => Some(until),
             _ => state.watch_at(),
         });
         dead.chain(open).chain(waiting).min()
@@ -606,7 +620,7 @@ impl Client {
         if let Health::Alive { unanswered } = &mut state.health {
             *unanswered += 1;
             if *unanswered >= timers.dead_after {
-                state.health = Health::Dead { until: now.at + state.server.dead_time };
+                state.health = state.server.dead_from(now.at);
                 out.push(Output::Dead(state.server.name.clone()));
                 self.leave(now, key.server, out);
                 return self.reconnect_all(now, key.server, out);
@@ -679,18 +693,18 @@ impl Client {
     /// A dead server is asked for its status, or is tried again.
     fn revive(&mut self, now: Now, place: usize, out: &mut Outputs) {
         let Some(state) = self.servers.get_mut(place) else { return };
-        match state.health {
-            Health::Dead { until } if until <= now.at => {}
-            _ => return,
+        let Health::Dead { until, pause } = state.health else { return };
+        if until > now.at {
+            return;
         }
         if !state.server.has_status {
             // One datagram without an answer, and it is dead again.
             state.health = Health::Alive { unanswered: self.timers.dead_after.saturating_sub(1) };
             return;
         }
-        let dead_time = state.server.dead_time;
-        state.health = Health::Dead { until: now.at + dead_time };
-        self.open_at(now, place, Job::status(now.at + dead_time), out);
+        let next = (2 * pause).min(state.server.dead_time);
+        state.health = Health::Dead { until: now.at + pause, pause: next };
+        self.open_at(now, place, Job::status(now.at + pause), out);
     }
 }
 

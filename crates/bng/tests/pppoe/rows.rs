@@ -82,3 +82,31 @@ fn subscribers_with_dhcp_come_online_by_line_or_mac_while_no_radius_server_answe
     }
     assert_eq!(world.online().len(), 2, "{:?}", world.bng.counts());
 }
+
+#[test]
+fn attributes_that_are_not_supported_are_counted_or_refused() {
+    for (rule, online, counted) in [("ignore", 1, vec![((0, 250), 1)]), ("refuse", 0, vec![])] {
+        let text = format!(
+            "{RADIUS}, nas unsupported {rule}, {}",
+            TEXT.replace("auth chap-md5 pap", "auth pap chap-md5")
+        );
+        let mut world = World::of(&text, vec![device_with(3, "carl@isp", "secret", Method::Pap)]);
+        world.radius = server(b"secret", &[(250, b"x")]);
+        world.dial(0);
+        assert_eq!(world.online().len(), online, "{rule}");
+        assert_eq!(world.bng.unsupported_attributes().collect::<Vec<_>>(), counted, "{rule}");
+        assert_eq!(world.drops(DropReason::RadiusAnswer), 1 - online as u64, "{rule}");
+    }
+}
+
+#[test]
+fn row_20_requests_for_services_that_are_not_offered_are_served_and_counted() {
+    let mut world = World::new(vec![anna()]);
+    let padi = world.devices[0].client.dial(world.now);
+    let mut packet = weir_bng::pppoe::discovery::Discovery::read(&padi).expect("a PADI");
+    let mut tags = weir_bng::pppoe::tags::TagList::default();
+    tags.push(weir_bng::pppoe::tags::SERVICE_NAME, b"of another provider");
+    packet.tags = tags;
+    world.punt(0, &packet.write().expect("a short packet"));
+    assert_eq!((world.bng.discovery_counts().other_services, world.frames.len()), (1, 1));
+}

@@ -513,15 +513,18 @@ impl Engine {
     }
 
     /// A node, which this program has never seen or has lost: it gets what it lacks.
-    fn attached(&mut self, State { ports, rows }: State) {
+    fn attached(&mut self, State { ports, rows, ended }: State) {
         self.node_trouble = None;
         self.counted.clear();
+        let online = self.bng.sessions().map(|session| (session.id, session.counters));
+        let unaccounted = self.bng.unaccounted().map(|of| (of.session, of.counters));
+        self.totals.begin(online.chain(unaccounted), rows.iter().chain(&ended));
+        // First of all: no other input gives them to the node once more.
+        self.ended_by_node(&ended);
         self.links(&ports);
         self.ports = ports;
         self.configure();
-        let online = self.bng.sessions().map(|session| (session.id, session.counters));
-        let ended = self.bng.unaccounted().map(|of| (of.session, of.counters));
-        self.totals.begin(online.chain(ended), &rows);
+        self.set_grace();
         let known = table::sessions(&rows, self.bng.node_sessions());
         self.input(Input::NodeTable(&known), Frames::Now);
         info!(
@@ -533,8 +536,25 @@ impl Engine {
         self.look_later();
     }
 
+    /// Sessions that the node has ended while this program was away, or while it was attached: it misses them in the table then.
+    fn ended_by_node(&mut self, ended: &[Row]) {
+        for row in ended {
+            let session = SessionId(row.session);
+            let counters = self.totals.total(session, row.counters);
+            self.input(Input::EndedByNode { session, counters }, Frames::Now);
+        }
+    }
+
+    /// The node ends sessions whose port has lost its link, also while this program is not there.
+    fn set_grace(&self) {
+        if let Some(link) = &self.link {
+            let grace_s = u32::try_from(self.config.grace.as_secs()).unwrap_or(u32::MAX);
+            self.connection.order(Order::Grace { attachment: link.attachment, grace_s });
+        }
+    }
+
     /// The node's ports and counters, read now and then. A text that was applied may have ended sessions.
-    fn table(&mut self, State { ports, rows }: State) {
+    fn table(&mut self, State { ports, rows, .. }: State) {
         let Some(link) = &mut self.link else { return };
         // Sessions that there are were added: a frame of another one gets a PADT.
         if self.config.pppoe.is_some() && link.settled().is_some() && !link.is_complete {
@@ -615,6 +635,7 @@ impl Engine {
                 self.config = config;
                 self.configure();
                 self.configure_radius();
+                self.set_grace();
                 info!("the file was read again");
             }
             Err(error) => warn!("note: {error:#}; the configuration stays as it was"),

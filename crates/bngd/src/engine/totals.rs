@@ -19,8 +19,12 @@ pub(super) struct Totals(HashMap<SessionId, Counters>);
 
 impl Totals {
     /// A node with these counts was attached to, while these sessions had theirs.
-    pub(super) fn begin(&mut self, sessions: impl Iterator<Item = (SessionId, Counters)>, rows: &[Row]) {
-        let counts: HashMap<u64, Counters> = rows.iter().map(|row| (row.session, row.counters)).collect();
+    pub(super) fn begin<'a>(
+        &mut self,
+        sessions: impl Iterator<Item = (SessionId, Counters)>,
+        rows: impl Iterator<Item = &'a Row>,
+    ) {
+        let counts: HashMap<u64, Counters> = rows.map(|row| (row.session, row.counters)).collect();
         self.0.clear();
         for (session, total) in sessions {
             let count = counts.get(&session.0).copied().unwrap_or_default();

@@ -56,6 +56,7 @@ impl From<CommandError> for Problem {
             CommandError::SubscriberExists(_)
             | CommandError::KeyInUse(..)
             | CommandError::AddressInUse(..)
+            | CommandError::PublicAddressInUse(..)
             | CommandError::PrefixInUse(..)
             | CommandError::PlanInUse(..) => StatusCode::CONFLICT,
             CommandError::NotStored => StatusCode::INSUFFICIENT_STORAGE,

@@ -1,18 +1,19 @@
 //! What a device and the far end do with all frames but DHCP: ARP, first packets, numbered traffic, the interface of device 0.
 
-use std::net::{IpAddr, SocketAddrV4};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use weir_bng::pppoe::{DISCOVERY, SESSION};
-use weir_bng::{Mac, Tags};
-use weir_packet::fields::be16;
+use weir_bng::{LinkPrefix, Mac, Tags};
+use weir_packet::fields::{be16, be32, put};
 use weir_packet::neighbour::{self, Heard, Host};
 
 use super::{Emulator, Output, Phase, Side};
 use crate::device::State;
 use crate::numbered::{Kind, Number, Route, SHORTEST_FRAME};
+use crate::options::Tapped;
 use crate::summary::Step;
 use crate::traffic::Direction;
-use crate::wire::{ADDRESSES, Head, IPV4, tagged, untagged};
+use crate::wire::{ADDRESSES, Head, IPV4, IPV6, tagged, untagged};
 
 /// UDP port of the devices.
 const DEVICE_PORT: u16 = 49_152;
@@ -58,10 +59,22 @@ impl Emulator {
         if let Some((route, number)) = Number::read(frame).filter(|(_, number)| number.run == self.run) {
             return self.numbered_at_device(tags, &route, &number, now_ns);
         }
-        if self.options.tap && tags == self.tags(0) {
-            let dst = frame.first_chunk().copied().map(Mac);
-            if dst.is_some_and(|dst| dst == self.options.mac(0) || !dst.is_station()) {
-                out.push(Output::Tap(frame.to_vec()));
+        let Some(dst) = frame.first_chunk().copied().map(Mac) else { return };
+        match self.options.tap {
+            Tapped::None => {}
+            Tapped::First => {
+                let is_own = dst == self.options.mac(0) || !dst.is_station();
+                if is_own && tags == self.tags(0) {
+                    out.push(Output::Tap(frame.to_vec()));
+                }
+            }
+            Tapped::All => {
+                let number = self.options.device(dst).filter(|number| self.tags(*number) == tags);
+                if number.is_some() && be16(frame, 12) == Some(IPV4) {
+                    let mut frame = frame.to_vec();
+                    put(&mut frame, 0, self.options.mac(0).0);
+                    out.push(Output::Tap(frame));
+                }
             }
         }
     }
@@ -69,18 +82,15 @@ impl Emulator {
     /// Takes in a frame of the far side.
     pub fn far_frame(&mut self, frame: &[u8], now_ns: u64, out: &mut Vec<Output>) {
         let Some(far) = &mut self.far else { return };
-        if be16(frame, 12) == Some(ARP) {
-            out.extend(far.arp(frame).map(Output::Far));
+        let Some((route, number)) = Number::read(frame) else {
+            out.extend(far.neighbour(frame).map(Output::Far));
             return;
-        }
-        let Some((route, number)) = Number::read(frame) else { return };
-        if number.run != self.run || route.dst != far.end || number.kind == Kind::ToSubscriber {
+        };
+        if number.run != self.run || !far.is(route.dst) || number.kind == Kind::ToSubscriber {
             return;
         }
         far.peer = Some(route.src_mac);
-        // Behind a NAT the address is that of no device.
-        let owner = self.by_address.get(route.src.ip()).copied();
-        if owner.is_some_and(|owner| owner != number.device) {
+        if !self.may_be_from(route.src.ip(), number.device) {
             self.foreign += 1;
             return;
         }
@@ -88,18 +98,30 @@ impl Emulator {
             (Kind::First, _) => self.first_packet_arrived(number.device, now_ns),
             (_, Some(traffic)) => {
                 let latency_ns = now_ns.saturating_sub(number.sent_ns);
-                traffic.arrived(Direction::FromSubscriber, number.device, number.sequence, latency_ns);
+                traffic.arrived(Direction::FromSubscriber, &number, route.is_v6(), latency_ns);
             }
             _ => {}
         }
     }
 
-    /// Takes in a frame of the interface of device 0.
+    /// Whether an address is that of a device, or of none: behind a NAT, or of a session that has ended.
+    fn may_be_from(&self, address: IpAddr, device: u32) -> bool {
+        match address {
+            IpAddr::V4(address) => self.by_address.get(&address).is_none_or(|owner| *owner == device),
+            IpAddr::V6(address) => {
+                let prefix = self.sessions.get(device as usize).and_then(|session| session.prefix);
+                prefix.is_none_or(|prefix| prefix == LinkPrefix::of(address))
+            }
+        }
+    }
+
+    /// Takes in a frame of the interface of device 0, or of all.
     pub fn tap_frame(&mut self, frame: &[u8], out: &mut Vec<Output>) {
         let is_own = frame.len() >= ETHERNET && frame.get(6..12) == Some(&self.options.mac(0).0[..]);
         let Some(device) = self.devices.first().filter(|device| device.is_bound() && is_own) else { return };
-        let Some(heard) = self.options.pppoe.as_ref().and_then(|_| neighbour::parse(frame)) else {
-            out.extend(self.on_line(0, frame.to_vec()));
+        let answers = self.options.pppoe.is_some() || self.options.tap == Tapped::All;
+        let Some(heard) = answers.then(|| neighbour::parse(frame)).flatten() else {
+            out.extend(self.stack_frame(frame));
             return;
         };
         // There is no address resolution in PPP: the emulator answers for all hosts but the device itself.
@@ -110,6 +132,20 @@ impl Emulator {
             let own = Host { mac: device.server_mac.0, ip: target };
             out.push(Output::Tap(neighbour::answer(own, from)));
         }
+    }
+
+    /// A packet of the interface as a frame of its device.
+    fn stack_frame(&self, frame: &[u8]) -> Option<Output> {
+        if self.options.tap != Tapped::All {
+            return self.on_line(0, frame.to_vec());
+        }
+        let source = be32(frame, ETHERNET + 12).filter(|_| be16(frame, 12) == Some(IPV4))?;
+        let number = *self.by_address.get(&Ipv4Addr::from(source))?;
+        let device = self.devices.get(number as usize)?;
+        let mut frame = frame.to_vec();
+        put(&mut frame, 0, device.next_hop_mac.0);
+        put(&mut frame, 6, self.options.mac(number).0);
+        self.on_line(number, frame)
     }
 
     /// A device has an address; it asks for the MAC address of its gateway.
@@ -143,7 +179,8 @@ impl Emulator {
             Some(Heard::Question { from, target: IpAddr::V4(target) }) => {
                 let owner = self.by_address.get(&target).copied().filter(|owner| self.tags(*owner) == tags);
                 // The kernel answers for the device that is an interface.
-                let Some(number) = owner.filter(|owner| *owner != 0 || !self.options.tap) else { return };
+                let is_stack = |owner: u32| owner == 0 && self.options.tap == Tapped::First;
+                let Some(number) = owner.filter(|owner| !is_stack(*owner)) else { return };
                 self.messages.arp_answers += 1;
                 let own = Host { mac: self.options.mac(number).0, ip: target.into() };
                 out.push(Output::Access(tagged(tags, neighbour::answer(own, from))));
@@ -213,7 +250,7 @@ impl Emulator {
             (Kind::First, _) => self.first_packet_arrived(device, now_ns),
             (Kind::ToSubscriber, Some(traffic)) => {
                 let latency_ns = now_ns.saturating_sub(number.sent_ns);
-                traffic.arrived(Direction::ToSubscriber, device, number.sequence, latency_ns);
+                traffic.arrived(Direction::ToSubscriber, number, route.is_v6(), latency_ns);
             }
             _ => {}
         }
@@ -234,13 +271,19 @@ impl Emulator {
             }
             traffic.omit(direction, device);
         };
-        let route = self.route(direction, device)?;
+        let route6 = (sequence % 2 == 1).then(|| self.route6(direction, device)).flatten();
+        let ip = if route6.is_some() { IPV6 } else { IPV4 };
+        let route = route6.or_else(|| self.route(direction, device))?;
+        if let Some(traffic) = self.traffic.as_mut().filter(|_| ip == IPV6) {
+            traffic.is_ipv6(direction);
+        }
         let number = self.number(kind, device, sequence, now_ns);
         let head = match side {
             Side::Access => {
-                Head::of_ipv4(self.tags(device), self.session_id(device), bytes.saturating_sub(ETHERNET))
+                let packet_bytes = bytes.saturating_sub(ETHERNET);
+                Head::of_packet(ip, self.tags(device), self.session_id(device), packet_bytes)
             }
-            Side::Far => Head::of_ipv4(Tags::None, None, 0),
+            Side::Far => Head::of_packet(ip, Tags::None, None, 0),
         };
         // The frame stands behind its place by what is longer than an EtherType, then both addresses go to the front.
         let place = head.bytes().len() - 2;
@@ -260,19 +303,30 @@ impl Emulator {
     /// How a packet of a device travels; `None`: nothing has come from the BNG's far side yet.
     fn route(&self, direction: Direction, number: u32) -> Option<Route> {
         let device = self.devices.get(number as usize)?;
-        let own = SocketAddrV4::new(device.address, DEVICE_PORT);
+        let own = SocketAddr::from((device.address, DEVICE_PORT));
         match direction {
             Direction::FromSubscriber => Some(Route {
                 src_mac: self.options.mac(number),
                 dst_mac: device.next_hop_mac,
                 src: own,
-                dst: self.options.far?,
+                dst: self.options.far?.into(),
             }),
             Direction::ToSubscriber => {
                 let far = self.far.as_ref()?;
-                Some(Route { src_mac: far.mac, dst_mac: far.peer?, src: far.end, dst: own })
+                Some(Route { src_mac: far.mac, dst_mac: far.peer?, src: far.end.into(), dst: own })
             }
         }
+    }
+
+    /// The same of IPv6; `None`: the far end or the device has no address of IPv6.
+    fn route6(&self, direction: Direction, number: u32) -> Option<Route> {
+        let (far, session) = (self.far.as_ref()?.end6()?, self.sessions.get(number as usize)?);
+        let own = SocketAddr::from((session.prefix?.host(session.ipv6?.own), DEVICE_PORT));
+        let route = self.route(direction, number)?;
+        Some(match direction {
+            Direction::FromSubscriber => Route { src: own, dst: far, ..route },
+            Direction::ToSubscriber => Route { src: far, dst: own, ..route },
+        })
     }
 
     fn number(&self, kind: Kind, device: u32, sequence: u32, sent_ns: u64) -> Number {

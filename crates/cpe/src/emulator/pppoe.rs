@@ -15,7 +15,7 @@ use weir_bng::ppp::protocol;
 use weir_bng::pppoe::discovery::{Code, Discovery};
 use weir_bng::pppoe::session::SessionFrame;
 use weir_bng::ra::{self, Advertisement};
-use weir_bng::{Mac, Tags, link_local};
+use weir_bng::{Mac, Tags};
 
 use super::{Emulator, Output};
 use crate::device::{NEVER, State};
@@ -216,7 +216,7 @@ impl Emulator {
             }
         } else if is_packet {
             if frame.protocol == protocol::IPV6 {
-                self.advertised(number, frame.payload);
+                self.advertised(number, frame.payload, now_ns);
             }
             let mut room = std::mem::take(&mut self.packet_room);
             if out_of_session(&frame, &mut room) {
@@ -231,11 +231,22 @@ impl Emulator {
     }
 
     /// A packet of IPv6, which may be a router advertisement: the device makes its address of the prefix in it.
-    fn advertised(&mut self, number: u32, packet: &[u8]) {
+    fn advertised(&mut self, number: u32, packet: &[u8], now_ns: u64) {
         let session = &mut self.sessions[number as usize];
-        if let Some((_, advertisement)) = Advertisement::read(packet).filter(|_| session.ipv6.is_some()) {
-            self.messages.advertisements += 1;
-            session.prefix = advertisement.prefix.map(|found| found.prefix).or(session.prefix);
+        let Some((_, advertisement)) = Advertisement::read(packet).filter(|_| session.ipv6.is_some()) else {
+            return;
+        };
+        self.messages.advertisements += 1;
+        let had_none = session.prefix.is_none();
+        session.prefix = advertisement.prefix.map(|found| found.prefix).or(session.prefix);
+        if had_none && session.prefix.is_some() {
+            let device = &mut self.devices[number as usize];
+            device.had_prefix = true;
+            if device.is_up() {
+                // No further solicitation is due.
+                let due_ns = self.up_due_ns(number, now_ns);
+                self.set_due(number, due_ns);
+            }
         }
     }
 
@@ -292,8 +303,25 @@ impl Emulator {
         true
     }
 
+    /// Sends a router solicitation if one is due; they are repeated until an advertisement comes.
+    fn solicit_router(&mut self, number: u32, now_ns: u64, out: &mut Vec<Output>) -> bool {
+        let Some(src) = self.sessions[number as usize].solicit(now_ns) else { return false };
+        self.messages.solicitations += 1;
+        self.send_ppp(number, protocol::IPV6, &ra::solicitation(src), now_ns, out);
+        true
+    }
+
+    /// Time for a router solicitation or an Echo-Request of a session that is up.
+    pub(super) fn attend_session(&mut self, number: u32, now_ns: u64, out: &mut Vec<Output>) {
+        if !self.solicit_router(number, now_ns, out) {
+            return self.ask_echo(number, now_ns, out);
+        }
+        let due_ns = self.up_due_ns(number, now_ns);
+        self.set_due(number, due_ns);
+    }
+
     /// Time for an Echo-Request of a session that is up; one without answers has ended.
-    pub(super) fn ask_echo(&mut self, number: u32, now_ns: u64, out: &mut Vec<Output>) {
+    fn ask_echo(&mut self, number: u32, now_ns: u64, out: &mut Vec<Output>) {
         let session = &mut self.sessions[number as usize];
         if session.echoes >= MOST_ECHOES {
             return self.give_up(number, Step::Ended, now_ns, out);
@@ -336,15 +364,13 @@ impl Emulator {
                 }
                 Ppp::Up(Layer::Ipv6(ids)) => {
                     session.ipv6 = Some(ids);
-                    self.messages.solicitations += 1;
-                    let packet = ra::solicitation(link_local(ids.own));
-                    self.send_ppp(number, protocol::IPV6, &packet, now_ns, out);
+                    self.solicit_router(number, now_ns, out);
                 }
                 Ppp::Down(Layer::Ipv4(_)) => {
                     session.ipv4 = None;
                     self.forget_address(number);
                 }
-                Ppp::Down(Layer::Ipv6(_)) => (session.ipv6, session.prefix) = (None, None),
+                Ppp::Down(Layer::Ipv6(_)) => session.close_ipv6(),
                 Ppp::Ended(_) => has_ended = true,
                 // Only a concentrator asks.
                 Ppp::Ask(_) => {}

@@ -5,7 +5,7 @@
 //! ```
 
 use std::collections::HashMap;
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
 use weir_bng::ppp::auth::{Method, Password, Verdict};
@@ -13,15 +13,22 @@ use weir_bng::ppp::endpoint::{Endpoint, Network, Output, Role};
 use weir_bng::ppp::ipcp::Addresses;
 use weir_bng::ppp::ipv6cp::InterfaceIds;
 use weir_bng::ppp::negotiation::Timers;
+use weir_bng::ppp::protocol;
 use weir_bng::pppoe::concentrator::{self, Answered, Concentrator, Port, SessionKey};
 use weir_bng::pppoe::discovery::Discovery;
 use weir_bng::pppoe::session::SessionFrame;
-use weir_bng::{Limit, Line, Mac, PortName, Random, Tags};
+use weir_bng::ra::{self, Advertised, Advertisement};
+use weir_bng::{Limit, Line, LinkPrefix, Mac, PortName, Random, Tags, link_local};
 
 use super::{GATEWAY, MAC, address_of};
 
 /// The password of each device.
 const PASSWORD: &[u8] = b"secret";
+/// Interface identifier of the responder, its prefixes, which have the IPv4 address of the device in their last bits (2001:db8::/32), and how
+/// long they are valid, s.
+const OWN_ID: u64 = 1;
+const PREFIXES: u64 = 0x2001_0db8_0000_0000;
+const LIFETIME_S: u16 = 3600;
 const UNLIMITED: Limit = Limit { per_s: 1_000_000, burst: 1_000_000 };
 
 /// Methods of authentication, the first one asked for first.
@@ -123,6 +130,19 @@ impl Pppoe {
         self.sessions.get(&key).is_some_and(|session| session.mac == frame.src)
     }
 
+    /// Answers a router solicitation of a session with a prefix that follows from the MAC address.
+    pub(super) fn advertise(&self, tags: Tags, frame: &SessionFrame<'_>) -> Option<Vec<u8>> {
+        let asked = ra::read_solicitation(frame.payload).filter(|_| frame.protocol == protocol::IPV6);
+        let dst = asked.filter(|_| self.has(tags, frame))?;
+        let number = u64::from(u32::from(address_of(frame.src)));
+        let prefix = LinkPrefix::of(Ipv6Addr::from_bits(u128::from(PREFIXES | number) << 64));
+        let prefix = Some(Advertised { prefix, valid_s: LIFETIME_S.into(), preferred_s: LIFETIME_S.into() });
+        let advertised = Advertisement { router_lifetime_s: LIFETIME_S, prefix, ..Advertisement::default() };
+        let payload = advertised.packet(link_local(OWN_ID), dst);
+        let SessionFrame { src: dst, session_id, .. } = *frame;
+        Some(SessionFrame { dst, src: MAC, session_id, protocol: protocol::IPV6, payload: &payload }.write())
+    }
+
     /// Lets all deadlines pass that are due; the answers with the tags of their sessions.
     pub(super) fn tick(&mut self, now: Duration) -> Vec<(Tags, Vec<u8>)> {
         let is_due = |session: &Session| session.endpoint.deadline().is_some_and(|at| at <= now);
@@ -192,6 +212,6 @@ fn network_of(mac: Mac) -> Network {
     let none = Ipv4Addr::UNSPECIFIED;
     Network {
         ipv4: Some(Addresses { gateway: GATEWAY, client: address_of(mac), dns: [none; 2] }),
-        ipv6: Some(InterfaceIds { own: 1, peer: 2 }),
+        ipv6: Some(InterfaceIds { own: OWN_ID, peer: 2 }),
     }
 }

@@ -261,10 +261,12 @@ impl Worker {
         self.control.as_ref().map(|control| control.injections.as_fd())
     }
 
-    /// The thread is awake; notices when the control program has ended.
-    pub(super) fn control_woke(&mut self) {
-        if let Some(control) = &mut self.control {
-            control.is_closed |= !control.injections.woke();
+    /// The thread is awake; notices when the control program has ended, for which there is something to read.
+    pub(super) fn control_woke(&mut self, is_readable: bool) {
+        match &mut self.control {
+            Some(control) if is_readable => control.is_closed |= !control.injections.woke(),
+            Some(control) => control.injections.woke_otherwise(),
+            None => {}
         }
     }
 

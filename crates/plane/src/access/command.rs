@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::bucket::MOST_BITS_PER_S;
 use super::labels::{Labels, name};
-use super::{AccessConfig, AccessSession, AccessSessions, AccessState, EchoTimes, NatProfile};
+use super::{AccessConfig, AccessSession, AccessSessions, AccessState, EchoTimes, Grace, NatProfile};
 use crate::frame::{Line, PortId};
 use crate::port::{MacText, Port, port_named};
 use crate::prefix::Prefix;
@@ -49,6 +49,8 @@ pub enum SubscriberCommand {
     /// What becomes of packets of PPPoE sessions that the node does not have. A node begins with `ignore`: its control program sets
     /// `terminate` when it has added all sessions that there are.
     UnknownSessions(UnknownSessions),
+    /// How long sessions stay whose access port has lost its link, s; then the node ends them. A node begins with 60.
+    GraceS(u32),
 }
 
 /// What becomes of packets of PPPoE sessions that the node does not have. All of them are dropped.
@@ -137,6 +139,7 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
 pub(crate) enum SubscriberChange {
     Session(Was<AccessSession>),
     UnknownSessions(Was<UnknownSessions>),
+    Grace(Was<Grace>),
 }
 
 impl SubscriberChange {
@@ -144,6 +147,7 @@ impl SubscriberChange {
         match self {
             SubscriberChange::Session(was) => SubscriberChange::Session(was.inverse()),
             SubscriberChange::UnknownSessions(was) => SubscriberChange::UnknownSessions(was.inverse()),
+            SubscriberChange::Grace(was) => SubscriberChange::Grace(was.inverse()),
         }
     }
 }
@@ -177,6 +181,10 @@ impl SubscriberCommand {
             SubscriberCommand::UnknownSessions(new) => {
                 let was = Was { old: Some(sessions.unknown), new: Some(*new) };
                 return Ok(was.if_any().map(SubscriberChange::UnknownSessions));
+            }
+            SubscriberCommand::GraceS(seconds) => {
+                let was = Was { old: Some(sessions.grace), new: Some(Grace(*seconds)) };
+                return Ok(was.if_any().map(SubscriberChange::Grace));
             }
         };
         Ok(was.if_any().map(SubscriberChange::Session))

@@ -1,11 +1,12 @@
 //! Which PPPoE sessions still live: the node asks those that are silent, by echo requests of LCP (RFC 1661, section 5.8).
 //!
 //! ```text
-//! turn of a session, once in its interval:   packets since the last turn   > alive, not asked
-//!                                            answers since the last turn   > alive, asked
+//! turn of a session, once in its interval:   packets or own PPP since the last turn   > alive, not asked
+//!                                            only the answer to the last request      > alive, asked
 //!                                            neither > asked; after so many requests in a row without an answer: dead
 //! ```
-//! All that comes from the subscriber counts as an answer. So a frame costs nothing here: a turn compares the counters of the session with
+//! All that comes from the subscriber counts as an answer, also echo requests of its own: a device that asks each 30 s is not asked. So a
+//! frame costs nothing here: a turn compares the counters of the session with
 //! those of the turn before. Turns are places in a wheel of slots of 17 ms; the first turn of a session is at a part of its interval
 //! that follows from its index, so that sessions that begin together have turns that are spread evenly.
 //!
@@ -225,7 +226,10 @@ impl Echoes {
     /// A session has its turn, before which its subscriber has sent this. Returns the id of a request to send, if any.
     pub(super) fn turn(&mut self, index: u32, session: u64, heard: Heard) -> Option<u8> {
         let asked = self.sessions.get_mut(index as usize)?;
-        let (is_silent, is_idle) = (asked.heard == heard, asked.heard.packets == heard.packets);
+        let is_silent = asked.heard == heard;
+        // Of what came one frame is the answer to the last request.
+        let control = heard.control.saturating_sub(asked.heard.control);
+        let is_idle = asked.heard.packets == heard.packets && control <= u64::from(asked.is_asked);
         asked.heard = heard;
         asked.lost = match (is_silent, asked.is_asked) {
             (true, true) => asked.lost.saturating_add(1),
@@ -308,22 +312,26 @@ mod tests {
         echoes.set(1, EACH_30_S);
         echoes.set(2, EACH_30_S);
         echoes.set(3, EACH_30_S);
-        // The first one sends until 100 s, and again from 400 s on; the second one always; the third one only answers.
+        echoes.set(4, EACH_30_S);
+        // The first one sends until 100 s, and again from 400 s on; the second one always; the third one only answers; the fourth one asks
+        // by itself.
         let heard = |now: Time, index| match (index, now.ns() / 1_000_000_000) {
             (1, s @ 100..400) => packets(s.min(100)),
-            (3, s) => Heard { packets: 0, control: s },
+            (3, s) => Heard { packets: 0, control: s / 30 },
+            (4, s) => Heard { packets: 0, control: s / 15 },
             (_, s) => packets(s),
         };
         let turns = run(&mut echoes, Time::from_ms(500_000), heard);
         let of = |which: u32| turns.iter().filter(move |(_, index, _)| *index == which);
         assert!(of(2).all(|(_, _, request)| request.is_none()));
         assert!(of(3).all(|(_, _, request)| request.is_some()), "it answers, and sends nothing else");
+        assert!(of(4).skip(1).all(|(_, _, request)| request.is_none()), "it asks by itself");
         let asked: Vec<u8> = of(1).filter_map(|(_, _, request)| *request).collect();
         assert!(asked.len() >= 8 && asked.is_sorted_by(|a, b| a + 1 == *b), "{asked:?}");
         let [dead, alive] = &echoes.events[..] else { panic!("{:?}", echoes.events) };
         assert_eq!(*dead, SubscriberEvent { session: 1, is_alive: false });
         assert_eq!(*alive, SubscriberEvent { session: 1, is_alive: true });
-        assert!((1..4).all(|index| !echoes.is_dead(index)));
+        assert!((1..5).all(|index| !echoes.is_dead(index)));
     }
 
     /// Sessions come, change and go; turns are those of sessions that there are, and come at most once in an interval.

@@ -37,6 +37,6 @@ pub use echo::SubscriberEvent;
 pub use fixed::SubscriberConfig;
 pub(crate) use fixed::read as read_fixed;
 pub(crate) use labels::name;
-pub(crate) use sessions::{AccessSession, AccessSessions};
+pub(crate) use sessions::{AccessSession, AccessSessions, Grace};
 pub use state::{AccessState, NatProfile};
 pub(crate) use table::{Denied, Receiver, Subscribers, clamp_mss};

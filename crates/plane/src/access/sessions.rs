@@ -45,6 +45,16 @@ pub(crate) struct AccessSession {
     pub(crate) labels: Labels,
 }
 
+/// How long sessions stay whose access port has no link, s.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Grace(pub(crate) u32);
+
+impl Default for Grace {
+    fn default() -> Grace {
+        Grace(60)
+    }
+}
+
 /// All sessions.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct AccessSessions {
@@ -56,6 +66,7 @@ pub(crate) struct AccessSessions {
     /// Pairs of plan and group, and how many sessions have each.
     labels: HashMap<Labels, u32>,
     pub(crate) unknown: UnknownSessions,
+    pub(crate) grace: Grace,
 }
 
 impl AccessSessions {
@@ -139,7 +150,8 @@ impl AccessSessions {
 
     /// Those that another text still has room for; `may_be` says which.
     pub(crate) fn kept(&self, may_be: impl Fn(&AccessSession) -> bool) -> AccessSessions {
-        let mut kept = AccessSessions { unknown: self.unknown, ..AccessSessions::default() };
+        let mut kept =
+            AccessSessions { unknown: self.unknown, grace: self.grace, ..AccessSessions::default() };
         self.iter().filter(|session| may_be(session)).for_each(|session| kept.replace(None, Some(session)));
         kept
     }

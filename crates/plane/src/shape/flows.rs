@@ -3,6 +3,9 @@
 //! ```text
 //! flow: head > packet > packet > tail        a flow has 64 bytes, a packet 24
 //! ```
+//! The AQM of a flow is the law COBALT of crate queue (`cake::cobalt`), which decides about one packet. The queues of that crate, such as
+//! `fair`, keep their packets in buffers of their own, some 130 KiB for each scheduler: here all subscribers share both slabs.
+//!
 //! Invariant: a slot is in one list, or free.
 #![deny(clippy::unwrap_used, clippy::expect_used)]
 

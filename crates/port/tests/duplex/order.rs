@@ -17,7 +17,7 @@ use crate::wire::{LISTENER, SENDER, Wire, number_of};
 
 /// How often frames leave by the socket right behind some that have left live.
 const CHANGES: u32 = 2000;
-/// A round takes up to so long, us: the way back to the socket is open after half a millisecond, and with two calls in a round
+/// A round takes up to so long, us: the way back to the socket is open after a tenth of a millisecond, and with two calls in a round
 /// the many are worth a call with live frames on the fastest machine.
 const ROUND_US: u64 = 2400;
 

@@ -8,11 +8,11 @@ use std::fs;
 use std::net::UdpSocket;
 use std::path::Path;
 use std::process::Command;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-use weir_cpe::radius::{Answers, Delivery, User, serve};
+use weir_cpe::radius::{Accounted, Answers, Delivery, Ledger, User, serve};
 use weir_lab::error::RunError;
 use weir_lab::run::process::{LOOK, Process};
 use weir_lab::run::programs::{self, Programs};
@@ -37,7 +37,7 @@ const SECRET_FILE: &str = "radius.secret";
 
 /// A server that runs.
 pub(super) enum Server {
-    Lab(#[expect(dead_code, reason = "it runs until it is dropped")] Lab),
+    Lab(Lab),
     FreeRadius(Process),
 }
 
@@ -53,7 +53,8 @@ pub(super) fn items(aaa: Aaa) -> String {
         Aaa::Local => String::new(),
         Aaa::Lab(_) | Aaa::FreeRadius => {
             let [address, _] = ADDRESSES;
-            format!(",\n  radius lab {address} secret-file {SECRET_FILE} status plan fast")
+            let accounting = "accounting 1813,\n  accounting interim 10m";
+            format!(",\n  radius lab {address} secret-file {SECRET_FILE} status plan fast {accounting}")
         }
     }
 }
@@ -86,6 +87,14 @@ impl Server {
         Ok(Some(server))
     }
 
+    /// What it was told by accounting so far; `None`: it does not say.
+    pub(super) fn accounted(&self) -> Option<Accounted> {
+        match self {
+            Server::Lab(lab) => Some(lab.ledger.lock().unwrap_or_else(PoisonError::into_inner).accounted()),
+            Server::FreeRadius(_) => None,
+        }
+    }
+
     /// Ends it.
     pub(super) fn end(self, journal: &mut Journal) -> Result<(), RunError> {
         if let Server::FreeRadius(process) = self {
@@ -102,6 +111,7 @@ fn failed(what: &str, why: impl std::fmt::Display) -> RunError {
 /// That of the lab, in a thread.
 pub(super) struct Lab {
     stop: Arc<AtomicBool>,
+    ledger: Arc<Mutex<Ledger>>,
     thread: Option<JoinHandle<std::io::Result<()>>>,
 }
 
@@ -112,15 +122,15 @@ impl Lab {
         let user = |plan: &str| User { password: PASSWORD.into(), plan: plan.into() };
         let users = [(SLOW_LOGIN.to_string(), user("slow"))].into();
         let answers = Answers { secret: SECRET.into(), users, others: Some(user("fast")) };
-        let stop = Arc::new(AtomicBool::new(false));
+        let (stop, ledger) = (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::default()));
         let thread = {
-            let stop = stop.clone();
+            let (stop, ledger) = (stop.clone(), ledger.clone());
             std::thread::Builder::new()
                 .name("radius".into())
-                .spawn(move || serve(&sockets, &answers, delivery, &stop))
+                .spawn(move || serve(&sockets, &answers, delivery, &ledger, &stop))
         };
         let thread = thread.map_err(|error| failed("a thread for RADIUS", error))?;
-        Ok(Lab { stop, thread: Some(thread) })
+        Ok(Lab { stop, ledger, thread: Some(thread) })
     }
 }
 

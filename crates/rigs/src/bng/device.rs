@@ -7,6 +7,8 @@ use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use serde_json::Value;
+use weir_cpe::radius::Accounted;
 use weir_cpe::responder;
 use weir_lab::error::RunError;
 use weir_linux::Error;
@@ -14,6 +16,7 @@ use weir_testbed::cpu::{CpuPlan, DutCpus};
 use weir_testbed::journal::Journal;
 
 use super::aaa;
+use super::churned::NodeCounts;
 use super::plan::{Concentrators, Dut, Entry};
 use super::street::{ACCESS, FAR, FAR_MAC, Street, failed};
 use super::weir::{self, Weir};
@@ -84,11 +87,35 @@ impl Device {
         }
     }
 
-    /// Frames from and to subscribers that it has counted so far; `None`: it does not say.
-    pub(super) fn forwarded(&self) -> Result<Option<[u64; 2]>, RunError> {
+    /// What its RADIUS server was told by accounting so far; `None`: it does not say.
+    pub(super) fn accounted(&self) -> Option<Accounted> {
+        match self {
+            Device::Weir(weir) => weir.accounted(),
+            Device::Responder(_) | Device::External => None,
+        }
+    }
+
+    /// The same when each session that began has a Stop, or some time later.
+    pub(super) fn accounted_after_release(&self) -> Option<Accounted> {
+        match self {
+            Device::Weir(weir) => weir.accounted_after_release(),
+            Device::Responder(_) | Device::External => None,
+        }
+    }
+
+    /// What it has counted from and to subscribers so far; `None`: it does not say.
+    pub(super) fn forwarded(&self) -> Result<Option<NodeCounts>, RunError> {
         match self {
             Device::Weir(weir) => weir.forwarded().map(Some),
             Device::Responder(_) | Device::External => Ok(None),
+        }
+    }
+
+    /// Sessions with this plan, as its node shows them; null: it does not say.
+    pub(super) fn subscribers(&self, plan: &str) -> Result<Value, RunError> {
+        match self {
+            Device::Weir(weir) => weir.subscribers(plan),
+            Device::Responder(_) | Device::External => Ok(Value::Null),
         }
     }
 

@@ -8,7 +8,8 @@ use weir_cpe::{Flood, FloodKind, Load, Options, Phase, SHORTEST_FRAME};
 use weir_lab::error::RunError;
 use weir_record::record::Trial;
 
-use super::measured::{Churned, Cold, Stormed};
+use super::churned::{Churned, Ends, Told};
+use super::measured::{Cold, Stormed};
 use super::plan::COLD_HOLD;
 use super::trials::{Bench, MOST_BEFORE_FORWARDING};
 
@@ -16,8 +17,9 @@ use super::trials::{Bench, MOST_BEFORE_FORWARDING};
 const TIMEOUT: Duration = Duration::from_secs(4);
 /// Interval of the echo requests of an idle device.
 const ECHO: Duration = Duration::from_secs(30);
-/// After a cold start the program writes for a while: CPU time counts from then on.
-const SETTLED: Duration = Duration::from_secs(5);
+/// After a cold start the program writes for a while, and each session gets two more router advertisements 16 s apart: CPU time counts from
+/// then on.
+const SETTLED: Duration = Duration::from_secs(40);
 /// Sessions that end per second, and how long a device waits before it begins again.
 const CHURN_PER_S: f64 = 200.0;
 const PAUSE_S: f64 = 1.0;
@@ -79,12 +81,14 @@ impl Bench<'_> {
             churn: Some(Duration::from_secs_f64(mean_s)),
             ..self.options(sessions, rate_per_s)
         };
-        let before = self.device.forwarded()?;
+        let line_bytes = options.line_bytes(SHORTEST_FRAME) as u64;
+        let before = (self.device.forwarded()?, self.device.accounted());
         let summary = self.street.emulate(options, stop, &mut |_| ())?;
         let left_behind = self.device.sessions_after_release()?;
-        let after = self.device.forwarded()?;
-        let counted = before.zip(after).map(|(before, after)| [0, 1].map(|at| after[at] - before[at]));
-        let churned = Churned::of(&summary, self.plan.life, counted, left_behind);
+        let after = (self.device.forwarded()?, self.device.accounted_after_release());
+        let told = before.1.zip(after.1).map(|(before, after)| Told::from(after.since(&before)));
+        let ends = Ends { node: before.0.zip(after.0).map(|(before, after)| after.since(before)), told };
+        let churned = Churned::of(&summary, self.plan.life, line_bytes, ends, left_behind);
         Ok(self.trial(&summary).with_detail(&churned))
     }
 

@@ -1,7 +1,6 @@
 //! What the trials found, and the figures of a point. Pure.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use weir_cpe::{FloodKind, Summary, TrafficSummary};
@@ -9,7 +8,9 @@ use weir_cpe::{FloodKind, Summary, TrafficSummary};
 use weir_record::figure::{figure, unit};
 use weir_record::record::{Bound, Detail, Figure, Statistic};
 
+use super::churned::Churned;
 use super::device::{Program, RestartTimes};
+use super::many::Many;
 
 /// Of the section, and of the figures in records.
 pub(super) const ID: &str = "bng";
@@ -20,6 +21,7 @@ const ARRIVED: f64 = 0.005;
 const MBIT_PER_S: &str = "Mbit/s";
 const KIB: &str = "KiB";
 const PERCENT: &str = "%";
+const BYTES: &str = "bytes";
 const SESSIONS_UNIT: &str = "sessions";
 
 /// Set-ups at one rate.
@@ -34,6 +36,12 @@ pub(super) struct SetUps {
     pub(super) reached_per_s: f64,
     /// Messages of DHCP, ARP, PPPoE discovery and PPP that were sent again.
     pub(super) sent_again: u64,
+    /// Devices that have no prefix, though they negotiated IPv6.
+    #[serde(default)]
+    pub(super) without_prefix: u64,
+    /// Messages and first packets of the set-ups and releases, in both directions.
+    #[serde(default)]
+    pub(super) frames: u64,
     /// p50, p99, maximum.
     pub(super) first_packet_s: Option<[f64; 3]>,
     /// Frames that the emulator lost itself.
@@ -55,6 +63,12 @@ impl SetUps {
             starts_per_s: summary.starts_per_s.unwrap_or(asked_per_s),
             reached_per_s: summary.setups_per_s.unwrap_or(0.0),
             sent_again: again.discover + again.request + again.arp + again.padi + again.padr + again.ppp,
+            without_prefix: if summary.messages.solicitations > 0 {
+                summary.up - summary.prefixes
+            } else {
+                0
+            },
+            frames: summary.set_up_frames(),
             first_packet_s: summary
                 .first_packet
                 .map(|times| [times.p50, times.p99, times.max].map(|time| time.as_secs_f64())),
@@ -65,7 +79,8 @@ impl SetUps {
     /// Whether every device came up, and as fast as asked.
     pub(super) fn passes(&self) -> bool {
         let kept_up = self.reached_per_s >= KEPT_UP * self.asked_per_s || self.devices < 10;
-        self.up == self.devices && self.failures.is_empty() && self.sent_again == 0 && kept_up
+        let is_whole = self.up == self.devices && self.failures.is_empty() && self.without_prefix == 0;
+        is_whole && self.sent_again == 0 && kept_up
     }
 
     /// Whether the emulator could not start so many, or lost frames itself.
@@ -74,11 +89,11 @@ impl SetUps {
     }
 }
 
-fn failures(summary: &Summary) -> Vec<(String, u64)> {
+pub(super) fn failures(summary: &Summary) -> Vec<(String, u64)> {
     summary.failures.iter().map(|(step, count)| (step.name().to_string(), *count)).collect()
 }
 
-fn own_losses(summary: &Summary) -> u64 {
+pub(super) fn own_losses(summary: &Summary) -> u64 {
     summary.own_losses.iter().map(|(_, frames)| frames).sum()
 }
 
@@ -112,7 +127,7 @@ pub(super) struct Counted {
 }
 
 impl Counted {
-    fn of(traffic: Option<TrafficSummary>) -> Counted {
+    pub(super) fn of(traffic: Option<TrafficSummary>) -> Counted {
         let traffic = traffic.unwrap_or_default();
         Counted {
             sent: traffic.sent,
@@ -186,58 +201,6 @@ impl Cold {
             left_behind,
             own_losses: set_ups.own_losses,
         }
-    }
-}
-
-/// Sessions that ended and began again.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub(super) struct Churned {
-    pub(super) ended: u64,
-    pub(super) up_again: u64,
-    pub(super) seconds: f64,
-    /// Devices that failed, by step.
-    pub(super) failures: Vec<(String, u64)>,
-    pub(super) from: Counted,
-    pub(super) to: Counted,
-    /// First packets that were sent: the BNG counts them, too.
-    pub(super) first_packets: u64,
-    /// Frames from and to subscribers by the counters of the BNG.
-    pub(super) counted: Option<[u64; 2]>,
-    pub(super) left_behind: Option<u64>,
-    pub(super) own_losses: u64,
-}
-
-impl Detail for Churned {
-    const KEY: &'static str = "bng_churned";
-}
-
-impl Churned {
-    pub(super) fn of(
-        summary: &Summary,
-        time: Duration,
-        counted: Option<[u64; 2]>,
-        left_behind: Option<u64>,
-    ) -> Churned {
-        let churn = summary.churn.unwrap_or_default();
-        Churned {
-            ended: churn.ended,
-            up_again: churn.up_again,
-            // Sessions end from the first one on, also while others come up.
-            seconds: (time + summary.all_up.unwrap_or_default()).as_secs_f64(),
-            failures: failures(summary),
-            from: Counted::of(summary.from_subscriber),
-            to: Counted::of(summary.to_subscriber),
-            first_packets: summary.up + churn.up_again + summary.retransmissions.first_packet,
-            counted,
-            left_behind,
-            own_losses: own_losses(summary),
-        }
-    }
-
-    /// By how many frames the BNG's counters differ from the emulator's: from subscribers, what it sent; to them, what arrived.
-    pub(super) fn difference(&self) -> Option<u64> {
-        let [from, to] = self.counted?;
-        Some(from.abs_diff(self.from.sent + self.first_packets) + to.abs_diff(self.to.received))
     }
 }
 
@@ -332,6 +295,7 @@ pub(super) struct Found {
     pub(super) stormed: Vec<Stormed>,
     /// Mbit/s of TCP through a plan.
     pub(super) goodput: Vec<f64>,
+    pub(super) many: Vec<Many>,
 }
 
 /// `frames/s from subscriber, 1000 sessions`.
@@ -341,6 +305,7 @@ pub(super) fn forwarding_name(direction: &str, sessions: u32) -> String {
 
 pub(super) const SESSIONS: &str = "sessions online";
 pub(super) const SET_UP_RATE: &str = "set-up rate";
+pub(super) const FRAMES: &str = "frames of a session until it has ended";
 pub(super) const FIRST_PACKET: [&str; 3] =
     ["time to first packet, p50", "time to first packet, p99", "time to first packet, maximum"];
 pub(super) const MEMORY: [&str; 2] = ["memory per session, node", "memory per session, control program"];
@@ -353,10 +318,16 @@ pub(super) const COLD_LEFT: &str = "cold start, sessions left behind";
 pub(super) const IDLE_CPU: &str = "CPU of idle sessions";
 pub(super) const CHURN_RATE: &str = "sessions that ended and began again";
 pub(super) const CHURN_DIFFERENCE: &str = "churn, difference of the counters at both ends";
+pub(super) const CHURN_BYTES: &str = "churn, difference of the bytes at both ends";
+pub(super) const CHURN_UNACCOUNTED: &str = "churn, sessions without Start or Stop";
+pub(super) const CHURN_TOLD: &str = "churn, difference of accounting and node";
 pub(super) const CHURN_LEFT: &str = "churn, sessions left behind";
 pub(super) const STORM_LOST: &str = "frames lost beside a flood of PADI";
 pub(super) const STORM_DROPPED: &str = "PADI of the flood dropped before the control program";
 pub(super) const STORM_P99: &str = "p99 beside a flood of PADI by p99 beside unknown_vlan";
+pub(super) const MANY_ERROR: &str = "TCP at 1 Mbit/s, largest difference of a byte counter";
+pub(super) const MANY_DELAY: [&str; 2] =
+    ["TCP at 1 Mbit/s, time in the node, p50", "TCP at 1 Mbit/s, time in the node, p99"];
 pub(super) const GOODPUT: &str = "TCP through a plan of 20 Mbit/s";
 
 impl Found {
@@ -376,6 +347,9 @@ impl Found {
             let times = self.half.iter().filter_map(|set_ups| Some(set_ups.first_packet_s?[place]));
             figures.push(median(name, unit::SECONDS, times.collect()));
         }
+        let frames = self.half.iter().filter(|set_ups| set_ups.frames > 0 && set_ups.up > 0);
+        let of_each = frames.map(|set_ups| set_ups.frames as f64 / set_ups.up as f64);
+        figures.push(median(FRAMES, unit::FRAMES, of_each.collect()));
         figures.extend(self.sessions().into_iter().flat_map(|sessions| self.forwarding(sessions)));
         for (place, name) in MEMORY.into_iter().enumerate() {
             // Of the most sessions: what is there anyway counts least.
@@ -386,6 +360,11 @@ impl Found {
         let lost = control.map(|restarted| (restarted.from.lost() + restarted.to.lost()) as f64);
         figures.push(median(RESTART_LOSS, unit::FRAMES, lost.collect()));
         figures.push(median(GOODPUT, MBIT_PER_S, self.goodput.clone()));
+        let many = |of: &dyn Fn(&Many) -> Option<f64>| self.many.iter().filter_map(of).collect();
+        figures.push(median(MANY_ERROR, PERCENT, many(&|many| Some(many.error() * 100.0))));
+        for (place, name) in MANY_DELAY.into_iter().enumerate() {
+            figures.push(median(name, unit::SECONDS, many(&|many| Some(many.delay_s?[place]))));
+        }
         figures.extend(self.of_life());
         figures.retain(|figure| !figure.values.is_empty());
         figures
@@ -409,7 +388,10 @@ impl Found {
             median(IDLE_CPU, PERCENT, cold(&|cold| Some(cold.idle_cpu? * 100.0))),
             median(COLD_LEFT, SESSIONS_UNIT, cold(&|cold| Some(cold.left_behind? as f64))),
             median(CHURN_RATE, "1/s", churn(&|churned| Some(churned.ended as f64 / churned.seconds))),
-            median(CHURN_DIFFERENCE, unit::FRAMES, churn(&|churned| Some(churned.difference()? as f64))),
+            median(CHURN_DIFFERENCE, unit::FRAMES, churn(&|churned| Some(churned.difference()?[0] as f64))),
+            median(CHURN_BYTES, BYTES, churn(&|churned| Some(churned.difference()?[1] as f64))),
+            median(CHURN_UNACCOUNTED, SESSIONS_UNIT, churn(&|churned| Some(churned.unaccounted()? as f64))),
+            median(CHURN_TOLD, BYTES, churn(&|churned| Some(churned.accounting_difference()?[1] as f64))),
             median(CHURN_LEFT, SESSIONS_UNIT, churn(&|churned| Some(churned.left_behind? as f64))),
             median(
                 STORM_LOST,
@@ -484,6 +466,12 @@ impl Found {
                     forwarded.sessions
                 ));
             }
+        }
+        for many in self.many.iter().filter(|many| many.stopped_s > 0.01 * many.seconds) {
+            found.push(format!(
+                "This machine stood still for {:.1} s of {:.0} s while TCP sent to subscribers: their counters say less.",
+                many.stopped_s, many.seconds
+            ));
         }
         if self.set_ups.iter().any(|(_, is_bounded)| !is_bounded) {
             found.push(
@@ -573,6 +561,7 @@ pub(super) mod tests {
         };
         assert!(!bad(|s| s.up = 99).passes());
         assert!(!bad(|s| s.sent_again = 1).passes());
+        assert!(!bad(|s| s.without_prefix = 1).passes());
         assert!(!bad(|s| s.reached_per_s = 900.0).passes());
         assert!(!bad(|s| s.failures = vec![("arp".into(), 1)]).passes());
         assert!(bad(|s| s.starts_per_s = 900.0).is_tester_limited());

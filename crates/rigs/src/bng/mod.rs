@@ -6,8 +6,8 @@
 //!
 //! Files:
 //! - `plan.rs`: the options; `street.rs`: namespaces and wires; `device.rs`, `weir.rs`: the BNGs; `aaa.rs`: RADIUS servers beside weir
-//! - `run.rs`: the order of the trials; `trials.rs`, `life.rs`, `goodput.rs`: each kind of trial
-//! - `measured.rs`: details and figures; `report.rs`: the answer and the section of a report
+//! - `run.rs`: the order of the trials; `trials.rs`, `life.rs`, `goodput.rs`, `many.rs`: each kind of trial
+//! - `measured.rs`, `churned.rs`: details and figures; `report.rs`: the answer and the section of a report
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,9 +24,11 @@ use weir_report::report::answer::Answer;
 use weir_report::report::block::Part;
 
 mod aaa;
+mod churned;
 mod device;
 mod goodput;
 mod life;
+mod many;
 mod measured;
 mod plan;
 mod report;

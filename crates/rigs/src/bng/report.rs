@@ -9,15 +9,15 @@ use weir_report::view::Table;
 use weir_report::view::format::{full, list, or_dash, si, significant, time_ns};
 
 use super::measured::{
-    CHURN_DIFFERENCE, CHURN_LEFT, CHURN_RATE, COLD_FAILED, COLD_LEFT, COLD_START, FIRST_PACKET, GOODPUT, ID,
-    IDLE_CPU, MEMORY, NODE_RESTART, RESTART_LOSS, RESTARTED, SESSIONS, SET_UP_RATE, STORM_DROPPED,
-    STORM_LOST, STORM_P99,
+    CHURN_BYTES, CHURN_DIFFERENCE, CHURN_LEFT, CHURN_RATE, CHURN_TOLD, CHURN_UNACCOUNTED, COLD_FAILED,
+    COLD_LEFT, COLD_START, FIRST_PACKET, GOODPUT, ID, IDLE_CPU, MEMORY, NODE_RESTART, RESTART_LOSS,
+    RESTARTED, SESSIONS, SET_UP_RATE, STORM_DROPPED, STORM_LOST, STORM_P99,
 };
 
 const CAPTION: &str = "Set-ups per second without a failure, median of the rounds. Longer is better.";
 
 const METHOD: &str = "Emulated devices start evenly paced, each behind its own VLAN tags: DISCOVER, OFFER, REQUEST, ACK, ARP for the gateway, \
-    or with PPPoE discovery, LCP, CHAP and IPCP, then a first packet to the far end. A rate counts if every device came up, no message was sent again, and set-ups came as fast as \
+    or with PPPoE discovery, LCP, CHAP, IPCP, IPV6CP and a router advertisement, then a first packet to the far end. A rate counts if every device came up (with a prefix of IPv6, if it negotiates that), no message was sent again, and set-ups came as fast as \
     asked; the rate doubles until that is not so, then it is bisected. The time to the first packet is that of half of the rate. Forwarding: \
     numbered frames in both directions at once, in overload; what arrives at another session than its own counts as a fault. Memory: \
     growth of the resident memory of each process while the sessions come up, by their number. The responder answers every message from \
@@ -116,6 +116,9 @@ impl Row<'_> {
             number(IDLE_CPU, "idle sessions take {} % of a CPU"),
             number(CHURN_RATE, "{} sessions per second end and begin again"),
             count(CHURN_DIFFERENCE, "meanwhile the counters of both ends differ by {} frames"),
+            count(CHURN_BYTES, "their bytes differ by {}"),
+            count(CHURN_UNACCOUNTED, "RADIUS has {} of these sessions without Start or Stop"),
+            count(CHURN_TOLD, "accounting and node differ by {} bytes"),
             count(CHURN_LEFT, "{} of these sessions are left behind"),
             count(STORM_LOST, "beside a flood of PADI {} frames of sessions are lost"),
             number(STORM_DROPPED, "the node drops {} % of the flood itself"),

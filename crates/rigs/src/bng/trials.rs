@@ -25,24 +25,22 @@ const PORT: u16 = 7;
 const TIMEOUT: Duration = Duration::from_secs(1);
 /// Set-ups before forwarding come at half of the highest rate, and at most at this one.
 pub(super) const MOST_BEFORE_FORWARDING: f64 = 4000.0;
-/// Whether devices of PPPoE negotiate IPv6, too.
-const DUAL_STACK: bool = false;
 const FCS_BYTES: u32 = 4;
 /// Sessions, frames/s in each direction and time of the trial in which the control program restarts.
 const RESTART_SESSIONS: u32 = 1000;
 const RESTART_FPS: f64 = 5000.0;
 const RESTART_TRIAL: Duration = Duration::from_secs(3);
 
-/// How devices dial in.
-fn pppoe() -> Pppoe {
+/// How devices dial in; `None`: they have DHCP.
+fn pppoe(access: Access) -> Option<Pppoe> {
     let text = |text: &str| Template(text.into());
-    Pppoe {
-        login: text(LOGIN),
-        password: text(PASSWORD),
-        methods: vec![Method::ChapMd5],
-        dual_stack: DUAL_STACK,
-        ..Pppoe::default()
-    }
+    let dual_stack = match access {
+        Access::Dhcp => return None,
+        Access::Pppoe => true,
+        Access::PppoeIpv4 => false,
+    };
+    let (login, password, methods) = (text(LOGIN), text(PASSWORD), vec![Method::ChapMd5]);
+    Some(Pppoe { login, password, methods, dual_stack, ..Pppoe::default() })
 }
 
 /// A BNG on its wires.
@@ -65,7 +63,7 @@ impl Bench<'_> {
             _ => Ipv4Addr::new(198, 18, 0, 2),
         };
         Options {
-            pppoe: (self.entry.access == Access::Pppoe).then(pppoe),
+            pppoe: pppoe(self.entry.access),
             lines: self.plan.lines,
             rate_per_s,
             timeout: TIMEOUT,

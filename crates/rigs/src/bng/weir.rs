@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use weir_cpe::Mac;
+use weir_cpe::radius::Accounted;
 use weir_lab::error::RunError;
 use weir_lab::run::folder::Folder;
 use weir_lab::run::process::{LOOK, Process};
@@ -23,7 +24,9 @@ use weir_testbed::journal::Journal;
 use weir_testbed::memory::resident_bytes;
 
 use super::aaa::{self, PASSWORD, SLOW_LOGIN, Server};
+use super::churned::NodeCounts;
 use super::device::{Program, RestartTimes};
+use super::many::{MANY_LOGIN, MANY_MAC, MOST as MANY, PLAN};
 use super::plan::{Aaa, Access, Concentrators, Entry, Kind};
 use super::street::{ACCESS, FAR, HOSTS};
 
@@ -41,7 +44,7 @@ const NODE_SOCKET: &str = "node.sock";
 /// Time limit to become ready: as many subscribers are read as a plan has devices.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Time limit for what has arrived to be worked off.
-const WORKED_OFF: Duration = Duration::from_secs(5);
+const WORKED_OFF: Duration = Duration::from_secs(15);
 /// PADI and PADR per second that the node gives to the control program where devices flood it: enough for 6,000 set-ups/s.
 const DISCOVERY_PER_S: u32 = 12_000;
 
@@ -191,17 +194,42 @@ impl Weir {
         }
     }
 
-    /// Frames from and to subscribers, also of sessions that have ended.
-    pub(super) fn forwarded(&self) -> Result<[u64; 2], RunError> {
+    /// What the RADIUS server was told by accounting so far.
+    pub(super) fn accounted(&self) -> Option<Accounted> {
+        self.server.as_ref()?.accounted()
+    }
+
+    /// The same when each session that began has a Stop, or some time later.
+    pub(super) fn accounted_after_release(&self) -> Option<Accounted> {
+        let deadline = Instant::now() + WORKED_OFF;
+        loop {
+            let accounted = self.accounted()?;
+            if accounted.starts == accounted.stops || Instant::now() > deadline {
+                return Some(accounted);
+            }
+            thread::sleep(LOOK);
+        }
+    }
+
+    /// What the node has counted from and to subscribers, also of sessions that have ended.
+    pub(super) fn forwarded(&self) -> Result<NodeCounts, RunError> {
         let plans = self.ask(&["node", "show", "plans", "--json"], NODE_SOCKET)?;
         let plans = plans["plans"].as_array().cloned().unwrap_or_default();
         let classes = plans.iter().flat_map(|plan| plan["classes"].as_array().cloned().unwrap_or_default());
-        let mut frames = [0, 0];
+        let mut counts = NodeCounts::default();
         for class in classes {
-            let direction = usize::from(class["direction"] == "to");
-            frames[direction] += class["frames"].as_u64().unwrap_or(0);
+            let of = if class["direction"] == "to" { &mut counts.to } else { &mut counts.from };
+            let number = |name: &str| class[name].as_u64().unwrap_or(0);
+            let family = if class["ip"] == 6 { &mut of.v6 } else { &mut of.v4 };
+            family[0] += number("frames");
+            family[1] += number("bytes");
         }
-        Ok(frames)
+        Ok(counts)
+    }
+
+    /// Sessions of the node with this plan, and what they have counted.
+    pub(super) fn subscribers(&self, plan: &str) -> Result<Value, RunError> {
+        self.ask(&["node", "show", "subscribers", plan, "--json"], NODE_SOCKET)
     }
 
     /// Sessions of the node.
@@ -275,16 +303,22 @@ fn text(plan: &Concentrators, entry: Entry) -> String {
     let discovery_per_s = if plan.trials.contains(&Kind::Storm) { DISCOVERY_PER_S } else { 1_000_000 };
     let pppoe = match entry.access {
         Access::Dhcp => String::new(),
-        Access::Pppoe => {
+        Access::Pppoe | Access::PppoeIpv4 => {
             let limits = "padi mac 1000 burst 1000 padi line 1000000 burst 1000000";
             format!(",\n  pppoe auth chap-md5 {limits}{}", aaa::items(entry.aaa))
         }
     };
+    let (gateway, six) = match entry.access {
+        Access::Pppoe => {
+            (", gateway 2001:db8:100::1/40", "pool six 2001:db8:100::/42 router 2001:db8:100::1/40,\n  ")
+        }
+        Access::Dhcp | Access::PppoeIpv4 => ("", ""),
+    };
     format!(
-        "node access1({vlan}access, on {ACCESS})\n  > access(gateway 100.64.0.1/10)\n  > route(default via 198.18.0.2)\n  \
+        "node access1({vlan}access, on {ACCESS})\n  > access(gateway 100.64.0.1/10{gateway})\n  > route(default via 198.18.0.2)\n  \
          > wan(198.18.0.1/24, on {FAR}) hosts(198.18.2.1/24, on {HOSTS})\n\
-         limits(punt-dhcp4 1000000, punt-pppoe-discovery {discovery_per_s}, punt-ppp-control 1000000)\nrun(host none)\n\
-         bng(pool main 100.64.0.2-100.127.255.254 router 100.64.0.1/10,\n  plan fast down 10Gbit up 10Gbit, plan slow down 20Mbit up 5Mbit,\n  \
+         limits(punt-dhcp4 1000000, punt-pppoe-discovery {discovery_per_s}, punt-ppp-control 1000000, punt-nd 1000000)\nrun(host none)\n\
+         bng(pool main 100.64.0.2-100.127.255.254 router 100.64.0.1/10,\n  {six}plan fast down 10Gbit up 10Gbit, plan slow down 20Mbit up 5Mbit, plan {PLAN} down 1Mbit up 1Mbit,\n  \
          limit line 1000000 burst 1000000, limit subscriber 1000 burst 1000{pppoe})\n"
     )
 }
@@ -297,12 +331,24 @@ fn subscribers(plan: &Concentrators, entry: Entry) -> String {
     let options = weir_cpe::Options::new(plan.most_devices());
     let mut text = match entry.access {
         Access::Dhcp => format!("slow mac {SLOW_MAC} plan slow\n"),
-        Access::Pppoe => format!("slow login {SLOW_LOGIN} plan slow password {PASSWORD}\n"),
+        Access::Pppoe | Access::PppoeIpv4 => {
+            format!("slow login {SLOW_LOGIN} plan slow password {PASSWORD}\n")
+        }
     };
+    let many = weir_cpe::Options { first_mac: MANY_MAC, ..weir_cpe::Options::new(MANY) };
+    for number in (0..MANY).filter(|_| plan.trials.contains(&Kind::Many)) {
+        let _ = match entry.access {
+            Access::Dhcp => writeln!(text, "many{number} mac {} plan {PLAN}", many.mac(number)),
+            Access::Pppoe => {
+                let login = MANY_LOGIN.replace("{n}", &number.to_string());
+                writeln!(text, "many{number} login {login} plan {PLAN} password {PASSWORD}")
+            }
+        };
+    }
     for number in 0..plan.most_devices() {
         let _ = match entry.access {
             Access::Dhcp => writeln!(text, "s{number} mac {} plan fast", options.mac(number)),
-            Access::Pppoe => {
+            Access::Pppoe | Access::PppoeIpv4 => {
                 writeln!(text, "s{number} login {} plan fast password {PASSWORD}", login(number))
             }
         };

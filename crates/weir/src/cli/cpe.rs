@@ -1,12 +1,15 @@
 //! Emulated devices of customers.
 
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddrV4};
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use weir_config::rate::fps;
 use weir_config::unit;
-use weir_cpe::{ClientId, Lines, Load, Mac, Method, Options, Pppoe, Preset, SHORTEST_FRAME, Template};
+use weir_cpe::{
+    ClientId, Lines, Load, Mac, Method, Options, Pppoe, Preset, SHORTEST_FRAME, SHORTEST_FRAME6, Tapped,
+    Template,
+};
 
 use super::frames::seconds;
 
@@ -75,6 +78,9 @@ pub(crate) struct Cpe {
     /// Interface behind the BNG: be the host of --first-packet-to there
     #[arg(long, value_name = "IF", requires = "first_packet_to")]
     pub(crate) far: Option<String>,
+    /// Be the host of this IPv6 address at --far, too: every second frame of the traffic is IPv6
+    #[arg(long, value_name = "ADDR", requires = "far", requires = "dual_stack")]
+    far6: Option<Ipv6Addr>,
     /// Frames/s from each subscriber while sessions are held
     #[arg(long, value_name = "PPS", requires = "far", value_parser = fps)]
     from_subscriber: Option<f64>,
@@ -194,10 +200,11 @@ impl Cpe {
     /// What is to be done; `seed` is for lack of one.
     pub(crate) fn options(&self, seed: u64) -> Options {
         let has_traffic = self.from_subscriber.is_some() || self.to_subscriber.is_some();
+        let shortest = if self.far6.is_some() { SHORTEST_FRAME6 } else { SHORTEST_FRAME };
         let load = Load {
             from_subscriber_fps: self.from_subscriber.unwrap_or(0.0),
             to_subscriber_fps: self.to_subscriber.unwrap_or(0.0),
-            frame_bytes: usize::from(self.frame - FCS_BYTES).max(SHORTEST_FRAME),
+            frame_bytes: usize::from(self.frame - FCS_BYTES).max(shortest),
         };
         Options {
             devices: self.pppoe.or(self.dhcp).unwrap_or(0),
@@ -212,6 +219,7 @@ impl Cpe {
             remote: self.remote.clone().map(Template),
             broadcast: self.broadcast,
             far: self.first_packet_to,
+            far6: self.far6,
             own_far: self.far.is_some(),
             first_packet_timeout: self.first_packet_timeout,
             hold: self.hold.or_else(|| self.tap.is_none().then_some(Duration::ZERO)),
@@ -221,7 +229,7 @@ impl Cpe {
             monkey: self.monkey,
             release: self.release,
             release_per_s: None,
-            tap: self.tap.is_some(),
+            tap: if self.tap.is_some() { Tapped::First } else { Tapped::None },
             seed: self.seed.unwrap_or(seed),
         }
     }

@@ -121,19 +121,38 @@ pub(crate) enum BlocksFailure {
 #[command(after_help = "\
 Examples:
   weir node show
-  weir node show drops --json")]
+  weir node show drops --json
+  weir node show subscribers 100.64.0.7
+  weir node show subscribers --top delay")]
 pub(crate) struct NodeShow {
     /// Table to show
     #[arg(default_value = "counters")]
     pub(crate) what: Shown,
+    /// Subscribers with this address, session number, Ethernet address, line (PORT or PORT:TAGS), plan or group
+    #[arg(value_name = "WHICH")]
+    pub(crate) which: Option<String>,
+    /// Show the subscribers with the highest rate within a second, or most drops, or longest delay (p99), in this order
+    #[arg(long, value_name = "FIGURE")]
+    pub(crate) top: Option<Top>,
     #[command(flatten)]
     pub(crate) socket: NodeSocket,
-    /// List at most so many records of a table [default: 10000 sessions, all of the others]
+    /// List at most so many records of a table [default: 10000 sessions, 10 with --top, all of the others]
     #[arg(long, value_name = "NUMBER")]
     pub(crate) limit: Option<usize>,
     /// Write one JSON object
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// What the order of subscribers follows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Top {
+    /// Bits/s from and to it, within a second.
+    Rate,
+    /// Frames from and to it that were dropped.
+    Drops,
+    /// Delay of its frames (p99), the larger one of both directions.
+    Delay,
 }
 
 /// A table of a running node.

@@ -6,8 +6,9 @@ use serde_json::{Value, json};
 use weir_control::client::Client;
 use weir_node::{
     Forwards, ForwardsQuery, Neighbours, NeighboursQuery, OneToOne, OneToOneQuery, Query, Routes,
-    RoutesQuery, Sessions, SessionsQuery, Subscribers, SubscribersQuery,
+    RoutesQuery, Sessions, SessionsQuery, SubscriberCounts, Subscribers, SubscribersQuery,
 };
+use weir_plane::{SubscriberCount, SubscriberState};
 
 use crate::cli::Shown;
 
@@ -50,11 +51,7 @@ pub(super) fn table(client: &mut Client, what: Shown, limit: Option<usize>) -> R
             Ok(json!({ "neighbours": all }))
         }
         Shown::Subscribers => {
-            let all = pages(limit, |after| {
-                let page: Subscribers =
-                    client.query(Query::Subscribers(SubscribersQuery { after, most: PAGE }))?;
-                Ok((page.subscribers, page.next))
-            })?;
+            let all = subscribers(client, limit)?;
             Ok(json!({ "subscribers": all }))
         }
         Shown::Forwards => {
@@ -72,6 +69,23 @@ pub(super) fn table(client: &mut Client, what: Shown, limit: Option<usize>) -> R
             Ok(json!({ "one_to_one": all }))
         }
     }
+}
+
+/// Sessions of subscribers, up to so many.
+pub(super) fn subscribers(client: &mut Client, limit: Option<usize>) -> Result<Vec<SubscriberState>> {
+    pages(limit, |after| {
+        let page: Subscribers = client.query(Query::Subscribers(SubscribersQuery { after, most: PAGE }))?;
+        Ok((page.subscribers, page.next))
+    })
+}
+
+/// What each session of a subscriber has counted.
+pub(super) fn subscriber_counts(client: &mut Client) -> Result<Vec<SubscriberCount>> {
+    pages(None, |after| {
+        let query = Query::SubscriberCounts(SubscribersQuery { after, most: PAGE });
+        let page: SubscriberCounts = client.query(query)?;
+        Ok((page.counts, page.next))
+    })
 }
 
 /// How many there are is asked for with the first page: what ends while the others come is not left out.

@@ -12,9 +12,10 @@ use weir_config::rate::Rate;
 use weir_node::PortState;
 use weir_plane::{
     AccessState, ClassCount, ForwardEntry, GroupState, LabelCounts, NeighbourState, OneToOneEntry,
-    QueueFigures, RouteEntry, SessionRecord, SubscriberEntry, SubscriberState, Transport,
+    QueueFigures, RouteEntry, SessionRecord, SubscriberEntry, Transport,
 };
 
+use super::subscribers::Figures;
 use crate::cli::Shown;
 use weir_control::reported;
 
@@ -96,7 +97,7 @@ fn neighbour(host: NeighbourState) -> String {
 }
 
 /// `session 7 access1 100.7 02:00:00:00:00:01 100.64.0.2/32 from 9 frames 800 bytes, to 9 frames 800 bytes`.
-fn subscriber(state: SubscriberState) -> String {
+fn subscriber(Figures { state, now_bits_per_s }: Figures) -> String {
     let SubscriberEntry { session, port, tags, mac, prefixes, state: is, plan, group, pppoe_session, .. } =
         state.entry;
     let pppoe: String = pppoe_session.into_iter().map(|id| format!(" pppoe {id}")).collect();
@@ -105,8 +106,11 @@ fn subscriber(state: SubscriberState) -> String {
     let group: String = group.into_iter().map(|name| format!(" group {name}")).collect();
     let is = if is == AccessState::Active { String::new() } else { format!(" {is}") };
     let prefixes: String = prefixes.iter().map(|prefix| format!(" {prefix}")).collect();
+    let now: String = now_bits_per_s.map_or_else(String::new, |[from, to]| {
+        format!(", now from {} to {}", Rate::BitsPerS(from as f64), Rate::BitsPerS(to as f64))
+    });
     format!(
-        "session {session} {port} {tags} {mac}{pppoe}{prefixes}{plan}{group}{is}{dead} from {} frames {} bytes, to {} frames {} bytes",
+        "session {session} {port} {tags} {mac}{pppoe}{prefixes}{plan}{group}{is}{dead} from {} frames {} bytes, to {} frames {} bytes{now}",
         state.from_frames, state.from_bytes, state.to_frames, state.to_bytes
     ) + &queue(" from", &state.from_queue, true)
         + &queue(" to", &state.to_queue, true)

@@ -75,7 +75,7 @@ impl Client {
             LinkChange::Up => {
                 match &mut state.health {
                     // It has not answered by other connections: Status-Server first.
-                    Health::Dead { until } => *until = now.at,
+                    Health::Dead { until, .. } => *until = now.at,
                     Health::Unreachable => {
                         out.push(Output::Alive(state.server.name.clone()));
                         state.health = Health::Alive { unanswered: 0 };

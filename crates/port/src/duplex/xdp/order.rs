@@ -9,7 +9,8 @@
 //! A call with live frames costs the kernel much that few of them do not pay for. Part of it is due a second later, when the pool
 //! of pages of the call ends ([`super::live`]): the kernel then looks through all pools that are left, so that the more calls
 //! there are in a second the more each costs, and the more frames it must have. One burst does not begin it, and where frames
-//! come one by one, so that there is never a pause by itself, one is made.
+//! come one by one, so that there is never a pause by itself, one is made. It is short, and the frames that have come meanwhile
+//! count no more than others, or each pause would make the burst that begins it anew.
 //! The other end counts what it takes ([`super::live::Live::all_taken`]) before it has passed the last of it on, for which
 //! there is a pause of [`PAUSE`]. Frames that are too long to leave live do not wait.
 
@@ -24,8 +25,10 @@ const POOLS: u32 = 80;
 const COUNTED: Duration = Duration::from_millis(100);
 /// So many calls count for the mean.
 const CALLS: u32 = 16;
-/// After so long the other end has passed on what it has taken.
-const PAUSE: Duration = Duration::from_micros(500);
+/// A call counts for the mean with so many times the frames that it is worth, at most.
+const MOST_WORTH: u32 = 4;
+/// After so long the other end has passed on what it has taken: 64 frames at a time (NAPI_POLL_WEIGHT), without a stop between.
+const PAUSE: Duration = Duration::from_micros(100);
 /// What has not been taken for so long after the pause is lost; a thread of the kernel that receives may wait long for a CPU.
 const LOST: Duration = Duration::from_secs(10);
 
@@ -37,6 +40,8 @@ pub(super) struct Order {
     late: Option<Instant>,
     /// Mean frames of a call, times [`CALLS`]; older calls count less.
     frames: u32,
+    /// So many calls after a pause the next one is made, at the earliest.
+    until_pause: u32,
     calls: Calls,
 }
 
@@ -74,10 +79,15 @@ impl Order {
     /// go by the socket after it.
     pub(super) fn wait(&mut self, frames: usize, now: Instant) -> Option<Duration> {
         self.calls.count(now);
-        self.frames = self.frames - self.frames / CALLS + frames as u32;
+        let counted = (frames as u32).min(MOST_WORTH * self.worth());
+        self.frames = self.frames - self.frames / CALLS + counted;
+        self.until_pause = self.until_pause.saturating_sub(1);
         let last = self.last_live.filter(|_| self.frames < self.worth() / 2 * CALLS)?;
+        if self.until_pause > 0 {
+            return None;
+        }
         // Should the other end need longer, the next attempt is some calls away.
-        self.frames = self.worth() * CALLS;
+        self.until_pause = CALLS;
         Some((last + PAUSE).saturating_duration_since(now))
     }
 
@@ -97,7 +107,7 @@ impl Order {
     ) -> SendPath {
         let worth = self.worth();
         let are_many = frames as u32 >= worth && self.frames >= worth * CALLS;
-        let path = if self.is_pending(now, all_taken) {
+        let path = if (are_many && self.last_live.is_some()) || self.is_pending(now, all_taken) {
             SendPath::Live
         } else if are_many && is_drained() {
             SendPath::BeginLive
@@ -194,6 +204,28 @@ mod tests {
         assert_eq!(order.choose(1, now + wait + PAUSE, || true, || true), SendPath::Socket);
     }
 
+    /// 150 frames each ms, one by one, behind a burst: what came during a pause is no reason to go on live.
+    #[test]
+    fn a_pause_does_not_make_the_next_burst() {
+        let (mut order, begin) = (busy(), Instant::now());
+        assert_eq!(order.choose(64, begin, || true, || true), SendPath::BeginLive);
+        let (mut now, mut sent, mut pauses) = (begin, 0, 0);
+        while now < begin + Duration::from_millis(50) {
+            let came = (now - begin).as_micros() as usize * 150 / 1000;
+            if came == sent {
+                now += Duration::from_micros(1);
+                continue;
+            }
+            let pause = order.wait(came - sent, now);
+            pauses += u32::from(pause.is_some_and(|pause| !pause.is_zero()));
+            now += pause.unwrap_or_default();
+            order.choose(came - sent, now, || true, || true);
+            sent = came;
+        }
+        assert_eq!(pauses, 1);
+        assert_eq!(order.last_live, None, "frames leave by the socket");
+    }
+
     #[test]
     fn the_way_changes_only_when_the_other_is_empty() {
         use SendPath::{BeginLive, Live, Socket};
@@ -204,9 +236,9 @@ mod tests {
             (2, MANY, true, BeginLive),
             // The receiver may not have come to those.
             (3, 1, true, Live),
-            (400, 1, false, Live),
-            (899, 1, false, Live),
-            (1400, 1, true, Socket),
+            (40, 1, false, Live),
+            (139, 1, false, Live),
+            (239, 1, true, Socket),
             (1401, 64, false, Socket),
             (1402, 64, true, BeginLive),
             (9000, MANY - 1, true, Socket),
@@ -223,9 +255,9 @@ mod tests {
         for (at_us, all_taken, is_pending) in [
             (0, false, false),
             (3, true, true),
-            (400, true, true),
-            (899, true, true),
-            (1400, true, false),
+            (40, true, true),
+            (139, true, true),
+            (239, true, false),
             // The other end is late, and not for ever.
             (2000, true, false),
             (2100, false, true),
