@@ -467,34 +467,6 @@ impl Subscribers {
         Ok(())
     }
 
-    /// Whether a packet may go to a subscriber in its state; its class is found, and a walled one's gets the source that it has asked.
-    /// What the node itself answers passes the wall.
-    ///
-    /// # Errors
-    /// Why it is dropped.
-    #[inline]
-    pub(crate) fn admit_to(&mut self, now: Time, frame: &mut Frame<'_>) -> Result<(), Denied> {
-        let tables = self.0.as_mut().ok_or(Denied::NoSession)?;
-        let Subscriber { index, generation } = frame.subscriber;
-        let side = tables.to.record(index).filter(|side| side.generation == generation);
-        match side.and_then(|side| side.standing.state()).ok_or(Denied::NoSession)? {
-            AccessState::Active => {}
-            AccessState::Blocked => {
-                tables.details[index].dropped.blocked += 1;
-                return Err(Denied::Blocked);
-            }
-            AccessState::Walled if frame.is_answer => {}
-            AccessState::Walled => {
-                if let Err(refused) = tables.walled.send_to(now, index, frame) {
-                    tables.details[index].dropped.walled += 1;
-                    return Err(refused.into());
-                }
-            }
-        }
-        tables.policy.dscp.mark(tables.policy.dscp.to, frame);
-        Ok(())
-    }
-
     /// The priority in the tags of a frame of this class to a subscriber.
     #[inline]
     pub(crate) fn priority(&self, class: u8) -> u8 {
@@ -548,18 +520,24 @@ impl Subscribers {
         self.0.iter().flat_map(|tables| tables.labels.iter())
     }
 
-    /// A packet goes to its subscriber: it counts, with the headers that it is going to have. Returns where the subscriber is.
+    /// A packet goes to its subscriber, if the state and the rate of that permit it: its class is found, and it counts with the headers
+    /// that it is going to have. A walled subscriber's gets the source that it has asked; what the node itself answers passes the wall.
+    /// Returns where the subscriber is.
     ///
     /// # Errors
     /// Why it is dropped.
     #[inline]
-    pub(crate) fn send_to(&mut self, now: Time, frame: &Frame<'_>) -> Result<Line, Denied> {
+    pub(crate) fn send_to(&mut self, now: Time, frame: &mut Frame<'_>) -> Result<Line, Denied> {
         let tables = self.0.as_mut().ok_or(Denied::NoSession)?;
-        let (to, ip_bytes) = (frame.subscriber, frame.ip_bytes());
-        let side = tables.to.record_mut(to.index).ok_or(Denied::NoSession)?;
-        if !side.standing.is_live() || side.generation != to.generation {
-            return Err(Denied::NoSession);
+        let to = frame.subscriber;
+        let side = tables.to.record(to.index).filter(|side| side.generation == to.generation);
+        match side.and_then(|side| side.standing.state()).ok_or(Denied::NoSession)? {
+            AccessState::Active => {}
+            state => tables.admit_to(now, frame, state)?,
         }
+        tables.policy.dscp.mark(tables.policy.dscp.to, frame);
+        let ip_bytes = frame.ip_bytes();
+        let side = &mut tables.to[to.index];
         let bytes = ip_bytes + ETHERNET + TAG * side.line.tags.count() + pppoe_bytes(side.line);
         let shapers = tables.shapers.as_ref();
         let is_policed = shapers.is_none_or(|shapers| shapers.is_policed());

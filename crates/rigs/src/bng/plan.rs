@@ -11,8 +11,9 @@ use super::many::WINDOW;
 /// Most trials of a search for a rate of set-ups: it doubles, then it is bisected.
 pub(super) const SEARCH_TRIALS: u32 = 14;
 
-/// How long sessions are idle after a cold start: longer than between two looks of the control program at 64,000 sessions.
-pub(super) const COLD_HOLD: Duration = Duration::from_secs(35);
+/// How long sessions are idle after a cold start: after the first router advertisements, longer than between two looks of the control program
+/// at 64,000 sessions.
+pub(super) const COLD_HOLD: Duration = Duration::from_secs(75);
 
 /// The experiment. Lists have at least one value.
 #[derive(Debug, Clone, PartialEq)]
