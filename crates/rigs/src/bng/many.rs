@@ -276,9 +276,9 @@ fn fill(mut streams: Vec<TcpStream>, is_over: &AtomicBool) -> std::io::Result<()
             match stream.write(&zeros) {
                 Ok(_) => {}
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                // The reader may be faster to see that it is over.
                 Err(error) => {
-                    is_over.store(true, Ordering::Relaxed);
-                    return Err(error);
+                    return if is_over.swap(true, Ordering::Relaxed) { Ok(()) } else { Err(error) };
                 }
             }
         }
