@@ -88,10 +88,13 @@ pub struct Negotiation<P> {
     deadline: Option<Duration>,
     /// Identifier of the last packet of its own.
     id: u8,
+    /// Identifier of the last Configure-Request.
+    request_id: u8,
     /// The options of the last Configure-Request.
     sent: OptionList,
+    reply: Reply,
     /// Configure-Naks since the last Configure-Ack, as far as they count; when the last one was counted, and how many followed soon.
-    failures: u32,
+    failures: u8,
     failed_ms: u32,
     soon: u8,
 }
@@ -99,6 +102,15 @@ pub struct Negotiation<P> {
 /// Configure-Naks that follow each other within this time count as one, up to so many more.
 const SOON_MS: u32 = 1000;
 const MOST_SOON: u8 = 4;
+
+/// Whether the last Configure-Request has a valid reply.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Reply {
+    /// It has none, and was repeated because of that.
+    Missing,
+    /// It has one, or is the first one of its negotiation.
+    Known,
+}
 
 /// What the actions of an event refer to.
 #[derive(Debug, Clone, Copy)]
@@ -119,7 +131,9 @@ impl<P: Protocol> Negotiation<P> {
             restarts: 0,
             deadline: None,
             id: 0,
+            request_id: 0,
             sent: OptionList::default(),
+            reply: Reply::Known,
             failures: 0,
             failed_ms: 0,
             soon: 0,
@@ -174,7 +188,12 @@ impl<P: Protocol> Negotiation<P> {
         if self.deadline.is_some_and(|at| at <= now) {
             self.deadline = None;
             let event = if self.restarts > 0 { Event::TimeoutLeft } else { Event::TimeoutLast };
+            // After a Configure-Ack the next request is a new one.
+            if matches!(self.state, State::ReqSent | State::AckSent) {
+                self.reply = Reply::Missing;
+            }
             self.plain(now, event, out);
+            self.reply = Reply::Known;
         }
     }
 
@@ -189,7 +208,7 @@ impl<P: Protocol> Negotiation<P> {
         let context = Context { now, packet, answer: None };
         let event = match packet.code {
             code::REQUEST => return self.request(context, out),
-            code::ACK if packet.id != self.id || packet.data != self.sent.as_bytes() => return false,
+            code::ACK if packet.id != self.request_id || packet.data != self.sent.as_bytes() => return false,
             code::ACK => Event::Ack,
             code::NAK | code::REJECT => match self.nak_or_reject(packet) {
                 Some(event) => event,
@@ -210,7 +229,7 @@ impl<P: Protocol> Negotiation<P> {
 
     /// A Configure-Nak or Configure-Reject of the last request.
     fn nak_or_reject(&mut self, packet: Packet<'_>) -> Option<Event> {
-        let is_own = packet.id == self.id
+        let is_own = packet.id == self.request_id
             && matches!(self.state, State::ReqSent | State::AckRcvd | State::AckSent | State::Opened);
         let options = OptionList::read(packet.data)?;
         match packet.code {
@@ -272,10 +291,10 @@ impl<P: Protocol> Negotiation<P> {
             self.soon += 1;
             return true;
         }
-        if self.failures >= self.timers.max_failure {
+        if u32::from(self.failures) >= self.timers.max_failure {
             return false;
         }
-        (self.failures, self.failed_ms, self.soon) = (self.failures + 1, now_ms, 0);
+        (self.failures, self.failed_ms, self.soon) = (self.failures.saturating_add(1), now_ms, 0);
         true
     }
 
@@ -319,11 +338,19 @@ impl<P: Protocol> Negotiation<P> {
                 self.deadline = Some(now + self.timers.restart);
             }
             Action::SendRequest => {
-                self.sent = self.protocol.request();
+                let options = self.protocol.request();
+                // A repeated request keeps its identifier (section 5.1), so that the reply to any of them is valid: else a peer whose
+                // replies take longer than the timer would never come up.
+                let is_repeated = self.reply == Reply::Missing && options.as_bytes() == self.sent.as_bytes();
+                self.request_id = if is_repeated { self.request_id } else { self.next_id() };
+                self.sent = options;
                 let data = self.sent.as_bytes().to_vec();
-                self.send_counted(now, code::REQUEST, &data, out);
+                self.send_counted(now, Packet { code: code::REQUEST, id: self.request_id, data: &data }, out);
             }
-            Action::SendTerminate => self.send_counted(now, code::TERMINATE_REQUEST, &[], out),
+            Action::SendTerminate => {
+                let id = self.next_id();
+                self.send_counted(now, Packet { code: code::TERMINATE_REQUEST, id, data: &[] }, out);
+            }
             Action::SendAck | Action::SendNak => {
                 if let Some((code, options)) = answer {
                     let data = options.as_bytes();
@@ -349,11 +376,10 @@ impl<P: Protocol> Negotiation<P> {
     }
 
     /// Sends a request that is repeated if it is not answered.
-    fn send_counted(&mut self, now: Duration, code: u8, data: &[u8], out: &mut Vec<Step>) {
-        let id = self.next_id();
+    fn send_counted(&mut self, now: Duration, packet: Packet<'_>, out: &mut Vec<Step>) {
         self.restarts = self.restarts.saturating_sub(1);
         self.deadline = Some(now + self.timers.restart);
-        out.push(Step::Send(Packet { code, id, data }.write()));
+        out.push(Step::Send(packet.write()));
     }
 }
 
@@ -466,6 +492,33 @@ mod tests {
         }
         let found = codes(&mut out);
         assert_eq!((found[24], found[25]), (3, 4));
+    }
+
+    /// The identifier changes with the options and after a valid reply alone (section 5.1): a late reply is one to each of them.
+    #[test]
+    fn l1_a_repeated_request_keeps_its_identifier_and_a_late_ack_is_valid() {
+        let (mut seven, mut out) = started();
+        seven.timer(Duration::from_secs(3), &mut out);
+        // A packet in between does not make it invalid.
+        seven.packet(Duration::from_secs(4), Packet { code: 9, id: 3, data: &[8] }, &mut out);
+        seven.timer(Duration::from_secs(6), &mut out);
+        let ids = |out: &mut Vec<Step>| {
+            let requests = out.drain(..).filter_map(|step| match step {
+                Step::Send(packet) if packet[0] == code::REQUEST => Some(packet[1]),
+                _ => None,
+            });
+            requests.collect::<Vec<u8>>()
+        };
+        assert_eq!(ids(&mut out), [1, 1, 1]);
+        let late = Packet { code: 2, id: 1, data: &[1, 3, 5] };
+        assert!(seven.packet(Duration::from_secs(7), late, &mut out));
+        assert_eq!(seven.state(), State::AckRcvd);
+        // It was replied to: the next one is new.
+        seven.timer(Duration::from_secs(9), &mut out);
+        assert_eq!((ids(&mut out), seven.state()), (vec![3], State::ReqSent));
+        // So it is with other options.
+        assert!(seven.packet(Duration::from_secs(9), Packet { code: 3, id: 3, data: &[1, 3, 7] }, &mut out));
+        assert_eq!(ids(&mut out), [4]);
     }
 
     #[test]
