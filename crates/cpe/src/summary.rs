@@ -256,6 +256,10 @@ pub struct ChurnSummary {
     pub ended: u64,
     /// Sessions that came up again, also after a power cut.
     pub up_again: u64,
+    /// Packets of sessions of PPPoE that their devices had just ended.
+    pub late: u64,
+    /// Of them, packets of IPv6.
+    pub late6: u64,
 }
 
 /// What came of a run.

@@ -209,7 +209,11 @@ impl Emulator {
         if session.id == 0 || (session.id, device.server_mac) != (frame.session_id, frame.src) {
             // A packet of a session that this device never had is that of another one.
             let is_late = session.previous_id == frame.session_id;
-            if is_packet && !is_late && device.is_bound() {
+            let is_bound = device.is_bound();
+            if is_packet && is_late {
+                self.late_packet(frame.payload, frame.protocol);
+            }
+            if is_packet && !is_late && is_bound {
                 self.foreign += 1;
             } else {
                 self.messages.unexpected += 1;
@@ -227,6 +231,15 @@ impl Emulator {
             if !self.loses_answer() {
                 self.ppp(number, &frame, now_ns, out);
             }
+        }
+    }
+
+    /// A packet of a session that its device has just ended: the BNG sent it before it knew.
+    fn late_packet(&mut self, packet: &[u8], protocol: u16) {
+        let is_v6 = protocol == protocol::IPV6;
+        if !is_v6 || Advertisement::read(packet).is_none() {
+            self.churn.late += 1;
+            self.churn.late6 += u64::from(is_v6);
         }
     }
 

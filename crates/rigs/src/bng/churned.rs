@@ -101,6 +101,8 @@ pub(super) struct Churned {
     pub(super) failures: Vec<(String, u64)>,
     pub(super) from: Counted,
     pub(super) to: Counted,
+    /// Frames of IPv4 and IPv6 that arrived for sessions that their devices had just ended.
+    pub(super) late: [u64; 2],
     /// First packets that were sent: the BNG counts them, too.
     pub(super) first_packets: u64,
     /// Of the numbered frames those of IPv6: sent from subscribers, received by them.
@@ -134,6 +136,7 @@ impl Churned {
             failures: failures(summary),
             from: Counted::of(summary.from_subscriber),
             to: Counted::of(summary.to_subscriber),
+            late: [churn.late - churn.late6, churn.late6],
             first_packets: summary.up + churn.up_again + summary.retransmissions.first_packet,
             ipv6: [
                 summary.from_subscriber.map_or(0, |traffic| traffic.sent6),
@@ -152,8 +155,11 @@ impl Churned {
         let ([each, first], [sent6, received6]) = (self.line_bytes, self.ipv6);
         let whole = |frames: u64, bytes: u64| [frames, frames * bytes];
         let sent = plus(whole(self.from.sent - sent6, each), whole(self.first_packets, first));
-        let v4 = plus(apart(from.v4, sent), apart(to.v4, whole(self.to.received - received6, each)));
-        let v6 = plus(apart(from.v6, whole(sent6, each)), apart(to.v6, whole(received6, each)));
+        let [late4, late6] = self.late;
+        let arrived4 = whole(self.to.received - received6 + late4, each);
+        let arrived6 = whole(received6 + late6, each);
+        let v4 = plus(apart(from.v4, sent), apart(to.v4, arrived4));
+        let v6 = plus(apart(from.v6, whole(sent6, each)), apart(to.v6, arrived6));
         Some(plus(v4, v6))
     }
 

@@ -15,6 +15,8 @@ use super::trials::{Bench, MOST_BEFORE_FORWARDING};
 
 /// A message without an answer is sent again after this time, as devices do it.
 const TIMEOUT: Duration = Duration::from_secs(4);
+/// Messages before a device has failed (RFC 1661, section 4.6: Max-Configure is 10).
+const TRIES: u32 = 10;
 /// Interval of the echo requests of an idle device.
 const ECHO: Duration = Duration::from_secs(30);
 /// After a cold start the program writes for a while, and each session gets two more router advertisements 16 s apart: CPU time counts from
@@ -35,6 +37,7 @@ impl Bench<'_> {
         let sessions = self.plan.most_sessions();
         let mut options = self.options(sessions, f64::from(sessions));
         options.timeout = TIMEOUT;
+        options.tries = TRIES;
         options.hold = Some(COLD_HOLD);
         options.release_per_s = Some(MOST_BEFORE_FORWARDING);
         if let Some(pppoe) = &mut options.pppoe {
