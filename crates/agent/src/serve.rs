@@ -22,14 +22,21 @@ pub struct Requests<R> {
 impl<R: DeserializeOwned + Send + 'static> Requests<R> {
     /// Greets, and begins to read. The process ends at once when the input ends: what it holds ends with it.
     pub fn open<M: Serialize>(machine: M) -> Requests<R> {
+        Requests::open_with(machine, || ())
+    }
+
+    /// The same; `at_end` is called before the process ends.
+    pub fn open_with<M: Serialize>(machine: M, at_end: impl Fn() + Send + Sync + 'static) -> Requests<R> {
+        let at_end = Arc::new(at_end);
         say(Ok(Hello { weir: VERSION.into(), machine }));
         let stop = Arc::new(AtomicBool::new(false));
         let heard = Arc::new(Mutex::new(Instant::now()));
         let (requests, queue) = channel();
         thread::spawn({
-            let (stop, heard) = (stop.clone(), heard.clone());
+            let (stop, heard, at_end) = (stop.clone(), heard.clone(), at_end.clone());
             move || {
                 read(&requests, &stop, &heard);
+                at_end();
                 std::process::exit(0)
             }
         });
@@ -38,6 +45,7 @@ impl<R: DeserializeOwned + Send + 'static> Requests<R> {
                 thread::sleep(BEAT);
                 write(&Signal::Alive);
                 if heard.lock().unwrap_or_else(PoisonError::into_inner).elapsed() >= SILENCE {
+                    at_end();
                     std::process::exit(1)
                 }
             }

@@ -228,7 +228,7 @@ impl Session<'_> {
     }
 
     fn fleet<'b>(&'b self, plan: &Plan, workers: Vec<&'b Host>) -> Fleet<'b> {
-        let cli::Run { quiet, verbose, tester, seed, .. } = *self.arguments;
+        let cli::Run { quiet, verbose, tester, seed, each, .. } = *self.arguments;
         let tester = match tester {
             cli::TesterKind::Auto => None,
             cli::TesterKind::Xdp => Some(TesterKind::Xdp),
@@ -236,7 +236,7 @@ impl Session<'_> {
         };
         let seed = seed.unwrap_or_else(fresh_seed);
         let order = Order { name: plan.name.clone(), plan: String::new(), seed, tester };
-        Fleet { workers, order, stop: &self.stop, quiet, verbose }
+        Fleet { workers, order, stop: &self.stop, is_shared: !each, quiet, verbose }
     }
 
     /// Runs two plans alternately, with alternating order, and compares the second with the first.

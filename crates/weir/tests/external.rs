@@ -397,6 +397,7 @@ fn a_box_is_set_up_and_read_by_an_agent_on_it() {
     };
     let arguments = ["box.toml", "--on", "hosts.toml", "--set", "search.loads_fps=[\"5k\",\"10k\",\"20k\"]"];
     hosts(WEIR, "stateful");
+    let before = traces(&lab.box_);
     let record = lab.run(&arguments);
     let trial = searched(&record).pop().unwrap_or_else(|| panic!("{record}"));
     assert!(trial["sent"].as_u64() > Some(100) && trial["unexplained"] == 0, "{trial}");
@@ -407,11 +408,13 @@ fn a_box_is_set_up_and_read_by_an_agent_on_it() {
     }
     let said = notes(&record);
     assert!(said.contains("The device is root@192.0.2.1 (stateful; "), "{said}");
-    assert!(lab.in_box("nft list table ip weir").contains("ct state"));
+    // Its set-up is undone.
+    wait_for_traces(&lab.box_, &before);
     // The agent is killed; then one that sends wrong bytes after some replies, each time that it is asked again.
     let mut run =
         Watched::start(&lab.home, &lab.tester, &[&arguments[..], &["--set", "search.trial_s=1"]].concat());
     run.wait_for_trials(4);
+    assert!(lab.in_box("nft list table ip weir").contains("ct state"));
     kill(&lab.box_, "agent");
     let said: Vec<String> = run.lines.by_ref().map_while(Result::ok).collect();
     assert!(run.run.wait().expect("it ran").code().is_some(), "{said:?}");
@@ -427,4 +430,6 @@ fn a_box_is_set_up_and_read_by_an_agent_on_it() {
     fs::write(lab.home.path("liar"), liar).unwrap();
     hosts(&format!("sh {}", lab.home.path("liar").display()), "forward");
     invalid(&lab.run(&arguments), "it sent bytes that are no text: `");
+    // That of the killed agent was undone by the next one.
+    wait_for_traces(&lab.box_, &before);
 }

@@ -58,6 +58,8 @@ pub(crate) struct Fleet<'a> {
     pub(crate) workers: Vec<&'a Host>,
     pub(crate) order: Order,
     pub(crate) stop: &'a AtomicBool,
+    /// A job that a host lost may be done by another one.
+    pub(crate) is_shared: bool,
     /// Print no progress.
     pub(crate) quiet: bool,
     /// Print each trial.
@@ -186,6 +188,7 @@ impl<'a> Fleet<'a> {
                     harvest.data.push((job, *data));
                 }
                 Told::Failed(why, lost) => {
+                    let lost = lost.filter(|_| self.is_shared);
                     let lost = lost.map(|job| format!("; {job} goes to another host, if there is one"));
                     say::say(&format!("{why}{}", lost.unwrap_or_default()));
                     harvest.failures.push(why);
