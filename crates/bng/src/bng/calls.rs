@@ -82,7 +82,7 @@ struct Call {
 }
 
 /// 64,000 sessions in 64 MB, with what they point to.
-const _: () = assert!(size_of::<Call>() <= 832);
+const _: () = assert!(size_of::<Call>() <= 816);
 
 /// All calls.
 #[derive(Debug)]
