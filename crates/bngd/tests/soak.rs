@@ -23,7 +23,7 @@ const SECRET: &[u8] = b"of the soak";
 const RADIUS: &str = "pppoe auth pap padi mac 100, \
                       radius one 127.0.0.1:1812 secret-file one.secret ports 4 plan basic accounting 1813";
 /// Devices of a round, each of which dials in once, and ends its session.
-const DEVICES: u32 = 2000;
+const DEVICES: u32 = 500;
 /// Rounds after which the program has what it needs.
 const WARM: u64 = 2;
 /// One reply of so many is lost.
@@ -109,7 +109,7 @@ fn soak_with_lost_replies_leaves_no_socket_no_memory_and_no_file() {
         let pppoe = Pppoe { methods: vec![Method::Pap], ..Pppoe::default() };
         let options = Options {
             devices: DEVICES,
-            rate_per_s: 2000.0,
+            rate_per_s: 500.0,
             pppoe: Some(pppoe),
             release: true,
             // A reply of RADIUS that is lost costs two seconds.

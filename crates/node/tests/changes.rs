@@ -14,6 +14,7 @@ use weir_port::duplex::{Memory, MemoryEnd, Port, wait};
 use weir_port::packet::{self, Receiver};
 use weir_testkit::{PATIENCE, need_root};
 
+use crate::run::next;
 use crate::street::{HOST, Street, THIRD};
 
 fn config(text: &str) -> Config {
@@ -161,7 +162,7 @@ fn refused(node: &Node, text: &str) -> String {
 
 #[test]
 fn what_takes_a_restart_is_named() {
-    let (node, _ends) = between(&config("lan > wan run(host none)"), 2);
+    let (node, ends) = between(&config("lan > wan run(host none)"), 2);
     for (text, expected) in [
         ("lan > wan run(host none, wait poll)", "another `wait` of `run`: this takes a restart of the node"),
         ("lan > wan run(host none, threads 2)", "another `threads` of `run`"),
@@ -169,7 +170,7 @@ fn what_takes_a_restart_is_named() {
             "lan > wan run(host none, io packet)",
             "port `lan` on packet:lan, which is on xdp:lan: this takes a restart",
         ),
-        ("lan(mtu 9000) > wan run(host none)", "mtu 9000 of `lan`, since frames have memory for 1500 bytes"),
+        ("lan(mtu 9000) > wan run(host none)", "mtu 9000 of `lan`, since frames have memory for 1762 bytes"),
         ("lan(host tap t0) > route > wan run(host none)", "another `host tap` of `lan`"),
         ("lan > wan dmz run(host none)", "dmz: "),
         (
@@ -184,6 +185,11 @@ fn what_takes_a_restart_is_named() {
         assert_eq!(node.port_names(), ["lan", "wan"]);
     }
     node.apply(&config("lan(mtu 1400) > wan run(host none)")).unwrap();
+    // A chunk has room for more than the ports had at the start.
+    node.apply(&config("lan(mtu 1762) > wan(mtu 1762) run(host none)")).unwrap();
+    let longest = [&[6; 12][..], &[0x88, 0xb5], &[0; 1762]].concat();
+    assert!(ends[0][0].send(&longest));
+    assert_eq!(next(&ends[1][0]), longest);
 }
 
 /// Waits for frames with these numbers.

@@ -10,6 +10,20 @@ fn dhcp(world: &mut World, line: &str, text: &str) {
 }
 
 #[test]
+fn row_8_a_device_that_moves_to_another_line_has_one_session() {
+    for (rule, line) in [("replace", "access1:100.8"), ("refuse", "access1:100.7")] {
+        let text = format!("moves {rule}, {TEXT}, subscriber dora mac 02:00:00:00:00:07 plan basic");
+        let mut world = World::of(&text, Vec::new());
+        for from in ["access1:100.7", "access1:100.8"] {
+            dhcp(&mut world, from, "discover 02:00:00:00:00:07");
+            dhcp(&mut world, from, "request 02:00:00:00:00:07 want 100.64.0.2 server 100.64.0.1");
+        }
+        let lines: Vec<String> = world.node.iter().map(|add| add.line.to_string()).collect();
+        assert_eq!(lines, [line], "{rule}");
+    }
+}
+
+#[test]
 fn row_39_pppoe_and_dhcp_share_a_line() {
     let text = format!("{TEXT}, subscriber dora mac 02:00:00:00:00:07 plan basic");
     let mut world = World::of(&text, vec![anna()]);
