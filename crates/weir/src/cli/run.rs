@@ -55,8 +55,8 @@ pub(crate) struct Run {
     pub(crate) resume: Option<RunName>,
     #[command(flatten)]
     pub(crate) sets: Sets,
-    /// Measure only this part of the points, such as 3/8, of an experiment that can be sharded (`buffers`); `weir merge` merges
-    /// the parts into one run
+    /// Measure only this part of the points, such as 3/8; `weir merge` merges the parts into one run. Points that are compared with
+    /// each other are in the same part
     #[arg(long, value_name = "I/N", requires = "seed", conflicts_with_all = ["compare", "resume"])]
     pub(crate) shard: Option<String>,
     /// Seed of all random decisions; the same seed repeats a run [default: a new one, stored in the record]
@@ -106,7 +106,7 @@ impl Run {
 
     /// The changes to the plans.
     pub(crate) fn changes(&self) -> Sets {
-        let shard = self.shard.iter().map(|shard| format!("buffers.shard={shard}"));
+        let shard = self.shard.iter().map(|shard| format!("shard={shard}"));
         Sets { sets: self.sets.sets.iter().cloned().chain(shard).collect(), ..self.sets.clone() }
     }
 
