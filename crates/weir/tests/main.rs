@@ -35,6 +35,7 @@ mod services {
     mod bng;
     mod dhcp_servers;
     mod frr;
+    mod grids;
     mod inspect;
     mod pppoe_server;
     mod prometheus;
