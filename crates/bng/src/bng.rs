@@ -37,7 +37,6 @@ use crate::places::Places;
 use crate::pool::Addresses;
 use crate::prefix::Prefixes;
 use crate::radius::dynauth::{self as dynauth_server, ErrorCause};
-use crate::radius::plans::PlanTable;
 use crate::record::{Change, Record};
 use crate::session::SessionId;
 use crate::subscribers::{Index, Subscribers};
@@ -162,7 +161,7 @@ impl Bng {
         let mut calls = Calls::new(seed);
         calls.configure(config.pppoe.as_ref());
         let options = dynauth_server::Options::default();
-        let dynauth = dynauth_server::Server::new(options, config.aaa.nas.clone(), PlanTable::default());
+        let dynauth = dynauth_server::Server::new(options, config.aaa.nas.clone(), config.aaa.plans.clone());
         Ok(Bng {
             config,
             now: Now::default(),

@@ -56,6 +56,21 @@ fn page(bng: &Bng, losses: &Losses) -> String {
     metric(&mut page, "bng_frames_total", "Frames of clients, by outcome", outcomes.into_iter());
     let drops = counts.drops.iter().map(|(reason, frames)| (format!("reason=\"{}\"", reason.name()), frames));
     metric(&mut page, "bng_drops_total", "Frames of clients that were not answered, by reason", drops);
+    gauge(
+        &mut page,
+        "bng_pppoe_half_open",
+        "PPPoE sessions that are being set up",
+        bng.half_open_calls() as u64,
+    );
+    let discovery = bng.discovery_counts();
+    let tolerated = [("other_service", discovery.other_services), ("no_service", discovery.without_service)];
+    let tolerated = tolerated.map(|(what, packets)| (format!("what=\"{what}\""), packets));
+    metric(
+        &mut page,
+        "bng_pppoe_tolerated_total",
+        "PADI and PADR for a service that is not offered, or without one, which were served",
+        tolerated.into_iter(),
+    );
     let logins = std::iter::once((String::new(), bng.brown_out_logins()));
     metric(
         &mut page,

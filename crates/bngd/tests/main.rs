@@ -5,6 +5,7 @@ mod brownout;
 mod flood;
 mod full_disk;
 mod grace;
+mod monkey;
 mod pppoe;
 mod profiles;
 mod radsec;

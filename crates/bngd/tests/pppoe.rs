@@ -15,7 +15,7 @@ use weir_bng::pppoe::session::SessionFrame;
 use weir_bng::radius::attribute::{Attributes, number};
 use weir_bng::radius::packet as radius;
 use weir_bng::{Mac, Random, interface_id, link_local, ra};
-use weir_cpe::{Options, Pppoe};
+use weir_cpe::{Load, Options, Pppoe, SHORTEST_FRAME6};
 use weir_packet::checksum::{self, write_ipv4};
 use weir_port::duplex::{FRONT, Packet, Pool, Port, ReceiveMode};
 use weir_testkit::PATIENCE;
@@ -408,9 +408,22 @@ fn emulated_devices_with_both_families_get_their_prefixes() {
         ));
     }
     let pppoe = Pppoe { dual_stack: true, ..Pppoe::default() };
-    let options = Options { devices, pppoe: Some(pppoe), ..options() };
+    let load = Load { from_subscriber_fps: 20.0, to_subscriber_fps: 20.0, frame_bytes: SHORTEST_FRAME6 };
+    let options = Options {
+        devices,
+        pppoe: Some(pppoe),
+        far6: Some(FAR6),
+        load: Some(load),
+        hold: Some(Duration::from_millis(200)),
+        ..options()
+    };
     let summary = rig.emulate(options).end();
     assert!(summary.is_clean(), "{summary:?}");
+    for traffic in [summary.from_subscriber, summary.to_subscriber] {
+        let traffic = traffic.expect("it was sent");
+        assert!(traffic.sent6 > 0, "{traffic:?}");
+        assert_eq!((traffic.lost(), traffic.received6), (0, traffic.sent6), "{traffic:?}");
+    }
     assert_eq!(summary.prefixes, u64::from(devices), "{summary:?}");
     let sessions = rig.agree("all are up");
     let prefixes: BTreeSet<_> = sessions.iter().filter_map(|session| session.prefix.as_ref()).collect();

@@ -25,7 +25,7 @@ use crate::device::{Device, NEVER, State};
 use crate::far::Far;
 use crate::flood::Flooding;
 use crate::monkey::Monkey;
-use crate::options::Options;
+use crate::options::{Options, Tapped};
 use crate::session::Session;
 use crate::summary::{ChurnSummary, Failed, Messages, Retransmissions, Step, Summary, Times};
 use crate::traffic::{Direction, Traffic};
@@ -196,13 +196,24 @@ impl Emulator {
         self.failures.iter().map(|(_, count)| count).sum()
     }
 
-    /// The lease of device 0, once it has one.
-    pub(crate) fn tap_lease(&self) -> Option<TapLease> {
-        let device = self.devices.first().filter(|device| device.is_bound())?;
+    /// The leases of devices that are at an interface from this number on, of which the first ones have none yet.
+    pub(crate) fn tap_leases(&self, from: u32) -> impl Iterator<Item = TapLease> {
+        let end = match self.options.tap {
+            Tapped::None => 0,
+            Tapped::First => 1,
+            Tapped::All => self.options.devices,
+        };
+        (from..end).map_while(|number| self.tap_lease(number))
+    }
+
+    /// The lease of a device, once it has one. An interface with all devices has each address without a network.
+    fn tap_lease(&self, number: u32) -> Option<TapLease> {
+        let device = self.devices.get(number as usize).filter(|device| device.is_bound())?;
         let pppoe = self.options.pppoe.as_ref();
-        let agreed = self.sessions.first().map_or(0, |session| session.agreed.peer_mru);
+        let agreed = self.sessions.get(number as usize).map_or(0, |session| session.agreed.peer_mru);
         let mtu = pppoe.map(|pppoe| if agreed == 0 { pppoe.max_payload } else { agreed });
-        let (address, prefix_len, gateway) = (device.address, device.prefix_len, device.next_hop);
+        let prefix_len = if self.options.tap == Tapped::All { 32 } else { device.prefix_len };
+        let (address, gateway) = (device.address, device.next_hop);
         Some(TapLease { address, prefix_len, gateway, mtu })
     }
 

@@ -46,7 +46,7 @@ pub use emulator::{Emulator, Output, Phase, Side};
 pub use flood::{Flood, FloodKind};
 pub use lines::Lines;
 pub use numbered::{SHORTEST_FRAME, SHORTEST_FRAME6};
-pub use options::{ClientId, Load, Options, Pppoe, Preset, Template};
+pub use options::{ClientId, Load, Options, Pppoe, Preset, Tapped, Template};
 pub use summary::{
     ChurnSummary, Failed, Messages, MonkeySummary, Retransmissions, Step, Summary, Times, TrafficSummary,
 };

@@ -62,10 +62,22 @@ pub struct Options {
     pub release: bool,
     /// Releases per second at the end; `None`: as many as starts.
     pub release_per_s: Option<f64>,
-    /// Whether other frames of device 0 come from and go to an interface.
-    pub tap: bool,
+    /// Devices whose other frames come from and go to an interface.
+    pub tap: Tapped,
     /// Seed of transaction numbers and of the variation of time-outs; also identifies the packets of this run.
     pub seed: u64,
+}
+
+/// Devices that the stack of this machine has by an interface.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Tapped {
+    /// None.
+    #[default]
+    None,
+    /// Device 0, with its frames as they are.
+    First,
+    /// All of them, for IPv4: the interface has all their addresses, and the emulator answers its ARP.
+    All,
 }
 
 /// How devices dial in.
@@ -195,7 +207,7 @@ impl Options {
             monkey: None,
             release: false,
             release_per_s: None,
-            tap: false,
+            tap: Tapped::None,
             seed: 1,
         }
     }
@@ -236,7 +248,7 @@ impl Options {
             self.flood.is_some_and(|flood| flood.per_s <= 0.0 || flood.per_s.is_nan()),
             "a flood has a rate above 0: use a higher rate",
         );
-        wrong(self.tap && self.devices == 0, "an interface needs a device");
+        wrong(self.tap != Tapped::None && self.devices == 0, "an interface needs a device");
         wrong(
             self.hold.is_none() && self.monkey.is_some(),
             "the monkey stops at the end of the hold: set a time for it",

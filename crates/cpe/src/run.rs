@@ -37,7 +37,7 @@ pub struct Interfaces<'a> {
     pub access: &'a str,
     /// Where the own far end is.
     pub far: Option<&'a str>,
-    /// The TAP device that is made for device 0.
+    /// The TAP device that is made for device 0, or for all.
     pub tap: Option<&'a str>,
 }
 
@@ -173,8 +173,8 @@ struct Links {
     far: Option<Link>,
     tap: Option<Link>,
     pool: Pool,
-    /// Whether the TAP device has its address.
-    has_address: bool,
+    /// Devices whose addresses the TAP device has.
+    addressed: u32,
 }
 
 impl Links {
@@ -188,7 +188,7 @@ impl Links {
             far: interfaces.far.map(Link::open).transpose()?,
             tap: tap.transpose()?,
             pool: pool()?,
-            has_address: false,
+            addressed: 0,
         })
     }
 
@@ -254,24 +254,25 @@ impl Links {
         Ok(count)
     }
 
-    /// Gives the TAP device the address of device 0, once it has one.
+    /// Gives the TAP device the addresses of its devices, in their order, once they have them.
     fn address_tap(
         &mut self,
         emulator: &Emulator,
         observe: &mut dyn FnMut(Event<'_>),
     ) -> Result<(), RunError> {
-        let Some(tap) = self.tap.as_ref().filter(|_| !self.has_address) else { return Ok(()) };
-        let Some(lease) = emulator.tap_lease() else { return Ok(()) };
-        self.has_address = true;
-        let address = lease.address;
-        let failed = |source| RunError::Address { interface: tap.name.clone(), address, source };
-        let mut rtnl = Rtnl::open().map_err(failed)?;
-        let index = rtnl.link(&tap.name).map_err(failed)?.ifindex;
-        if let Some(mtu) = lease.mtu {
-            rtnl.set_mtu(index, mtu.into()).map_err(failed)?;
+        let Some(tap) = &self.tap else { return Ok(()) };
+        for lease in emulator.tap_leases(self.addressed) {
+            self.addressed += 1;
+            let address = lease.address;
+            let failed = |source| RunError::Address { interface: tap.name.clone(), address, source };
+            let mut rtnl = Rtnl::open().map_err(failed)?;
+            let index = rtnl.link(&tap.name).map_err(failed)?.ifindex;
+            if let Some(mtu) = lease.mtu {
+                rtnl.set_mtu(index, mtu.into()).map_err(failed)?;
+            }
+            rtnl.add_address(index, IpAddr::V4(address), lease.prefix_len).map_err(failed)?;
+            observe(Event::Tap { name: &tap.name, address, gateway: lease.gateway });
         }
-        rtnl.add_address(index, IpAddr::V4(address), lease.prefix_len).map_err(failed)?;
-        observe(Event::Tap { name: &tap.name, address, gateway: lease.gateway });
         Ok(())
     }
 
@@ -291,7 +292,7 @@ impl Links {
 
 /// What an observer of a run is told.
 pub enum Event<'a> {
-    /// The interface of device 0 has its address; its user adds routes by this gateway.
+    /// The interface has the address of device 0, or of another one; its user adds routes by this gateway.
     Tap {
         /// The interface.
         name: &'a str,

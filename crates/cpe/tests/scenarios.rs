@@ -19,7 +19,7 @@ use weir_bng::dhcp4::options::{
     LEASE_TIME, MESSAGE_TYPE, REBINDING_TIME, RENEWAL_TIME, ROUTER, SERVER_ID, SUBNET_MASK,
 };
 use weir_bng::scenario::described;
-use weir_cpe::{Emulator, Mac, Options, Output};
+use weir_cpe::{Emulator, Mac, Options, Output, Tapped};
 use weir_packet::neighbour::{self, Heard, Host};
 use weir_testkit::check_golden;
 
@@ -254,7 +254,7 @@ fn read_options(words: &[&str]) -> Options {
             ["circuit", text] => options.circuit = Some(weir_cpe::Template((*text).into())),
             ["broadcast", _] => options.broadcast = true,
             ["release", _] => options.release = true,
-            ["tap", _] => options.tap = true,
+            ["tap", _] => options.tap = Tapped::First,
             other => panic!("{other:?}"),
         }
     }

@@ -24,7 +24,7 @@ pub mod interface;
 pub mod lock;
 pub mod namespace;
 pub mod napi;
-mod netdev;
+pub mod netdev;
 mod netlink;
 pub mod process;
 pub mod rtnl;

@@ -4,7 +4,10 @@
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::MetadataExt;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
 
+use rustix::process::{Signal, set_parent_process_death_signal};
 use serde::{Deserialize, Serialize};
 
 /// Where process numbers mean something.
@@ -30,6 +33,12 @@ impl Origin {
             pid_namespace,
         }
     }
+}
+
+/// Lets the kernel kill the command when the thread that starts it ends.
+pub fn dying_with_parent(command: &mut Command) -> &mut Command {
+    // SAFETY: one prctl(2) between fork and exec: async-signal-safe, no allocation.
+    unsafe { command.pre_exec(|| Ok(set_parent_process_death_signal(Some(Signal::KILL))?)) }
 }
 
 /// Names this process so that it cannot be taken for a later one with the same number, or for one of another machine.

@@ -1,11 +1,12 @@
 //! How a node that runs answers: what its threads have is put together, and pages are made of what its text says.
 
 use std::collections::BTreeMap;
+use std::time::UNIX_EPOCH;
 
 use weir_linux::rtnl::Rtnl;
 use weir_plane::{
     FastState, ForwardEntry, GroupState, LabelCounts, PoliceCounts, QueueCounts, RuleCount, SessionRecord,
-    SubscriberCount,
+    SubscriberCount, SubscriberState,
 };
 
 use crate::carrier::has_carrier;
@@ -150,12 +151,16 @@ impl Node {
     fn subscribers(&self, query: &SubscribersQuery) -> Result<Subscribers, NodeError> {
         let names = self.names.lock().expect("no thread panics with it").clone();
         let (mut subscribers, mut next) = (Vec::new(), Some(query.after.unwrap_or_default()));
+        let began_s = self.began().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
         for _ in 0..LOOKS {
             let Some(from) = next.filter(|_| subscribers.len() < most(query.most)) else { break };
             let names = names.clone();
             let page = self.threads[0].ask(move |worker| worker.plane.subscribers(from, &names));
             let (some, more) = answers(vec![page])?.remove(0);
-            subscribers.extend(some);
+            subscribers.extend(some.into_iter().map(|state| SubscriberState {
+                last_seen_s: state.last_seen_s.map(|seen_s| began_s + seen_s),
+                ..state
+            }));
             next = more;
         }
         Ok(Subscribers { subscribers, next })

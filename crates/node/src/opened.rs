@@ -108,7 +108,6 @@ impl Opened {
         let ports = &config.plane.ports;
         let named =
             |n: usize| move |source: OpenError| NodeError::Open { port: ports[n].name.clone(), source };
-        let longest = longest(ports);
         let threads = config.settings.threads.len();
         let mut chunks = SPARE_CHUNKS + PORTS_TO_COME * 2 * BATCH as u32 + kept_chunks(&config.plane);
         let mut macs = Vec::new();
@@ -130,7 +129,8 @@ impl Opened {
         let descriptors: u64 = config.backends.iter().map(Backend::descriptors).sum();
         make_room(descriptors * threads as u64).map_err(thread_error("opening so many ports"))?;
         let (fast, no_fast) = fast(config)?;
-        let mut pools = pools(threads, chunks, longest)?;
+        let mut pools = pools(threads, chunks, longest(ports))?;
+        let longest = pools.iter().map(Pool::longest).min().unwrap_or_default();
         pools.iter().for_each(|pool| pool.umem().add_queues(queues_to_come));
         let all: Vec<Option<Backend>> = config.backends.iter().cloned().map(Some).collect();
         let mut open: Vec<Vec<Box<dyn Port>>> = pools.iter().map(|_| Vec::new()).collect();
@@ -174,8 +174,9 @@ impl Opened {
     pub fn between(config: &Config, ports: Vec<Vec<Box<dyn Port>>>) -> Result<Opened, NodeError> {
         let mac = |n: usize| config.plane.ports[n].mac.unwrap_or_else(|| own_mac(n));
         let macs: Vec<_> = (0..config.plane.ports.len()).map(mac).collect();
-        let longest = longest(&config.plane.ports);
-        let pools = pools(ports.len(), SPARE_CHUNKS + kept_chunks(&config.plane), longest)?;
+        let chunks = SPARE_CHUNKS + kept_chunks(&config.plane);
+        let pools = pools(ports.len(), chunks, longest(&config.plane.ports))?;
+        let longest = pools.iter().map(Pool::longest).min().unwrap_or_default();
         let machines = pools.iter().map(|_| Machine::at(&config.plane.ports, Recipient::None)).collect();
         let running = RunningConfig::new(config, &macs, longest, umems(&pools, false));
         Opened::of(running, ports, pools, machines)

@@ -14,6 +14,7 @@ use weir_port::duplex::{Memory, MemoryEnd, Port, wait};
 use weir_port::packet::{self, Receiver};
 use weir_testkit::{PATIENCE, need_root};
 
+use crate::run::next;
 use crate::street::{HOST, Street, THIRD};
 
 fn config(text: &str) -> Config {
@@ -161,7 +162,7 @@ fn refused(node: &Node, text: &str) -> String {
 
 #[test]
 fn what_takes_a_restart_is_named() {
-    let (node, _ends) = between(&config("lan > wan run(host none)"), 2);
+    let (node, ends) = between(&config("lan > wan run(host none)"), 2);
     for (text, expected) in [
         ("lan > wan run(host none, wait poll)", "another `wait` of `run`: this takes a restart of the node"),
         ("lan > wan run(host none, threads 2)", "another `threads` of `run`"),
@@ -169,7 +170,7 @@ fn what_takes_a_restart_is_named() {
             "lan > wan run(host none, io packet)",
             "port `lan` on packet:lan, which is on xdp:lan: this takes a restart",
         ),
-        ("lan(mtu 9000) > wan run(host none)", "mtu 9000 of `lan`, since frames have memory for 1500 bytes"),
+        ("lan(mtu 9000) > wan run(host none)", "mtu 9000 of `lan`, since frames have memory for 1762 bytes"),
         ("lan(host tap t0) > route > wan run(host none)", "another `host tap` of `lan`"),
         ("lan > wan dmz run(host none)", "dmz: "),
         (
@@ -184,6 +185,11 @@ fn what_takes_a_restart_is_named() {
         assert_eq!(node.port_names(), ["lan", "wan"]);
     }
     node.apply(&config("lan(mtu 1400) > wan run(host none)")).unwrap();
+    // A chunk has room for more than the ports had at the start.
+    node.apply(&config("lan(mtu 1762) > wan(mtu 1762) run(host none)")).unwrap();
+    let longest = [&[6; 12][..], &[0x88, 0xb5], &[0; 1762]].concat();
+    assert!(ends[0][0].send(&longest));
+    assert_eq!(next(&ends[1][0]), longest);
 }
 
 /// Waits for frames with these numbers.
@@ -317,7 +323,7 @@ fn sockets_come_and_go_beside_one_that_loses_nothing() {
     assert_eq!((seen.entered, seen.left), (sent.into(), sent.into()), "{seen:?}");
 }
 
-/// 20 times an AF_XDP port comes, gets and sends a frame and goes, while two others forward over wires of the kernel. Its chunks come
+/// 20 times an AF_XDP port comes, gets and sends a frame, gets its first tag and goes, while two others forward over wires of the kernel. Its chunks come
 /// back, or the node would run out of them.
 #[test]
 fn af_xdp_ports_come_and_go_and_the_others_lose_nothing() {
@@ -371,6 +377,10 @@ fn af_xdp_ports_come_and_go_and_the_others_lose_nothing() {
                 other.recv_timeout(PATIENCE).expect("what comes by it leaves");
                 from_right.send(&[frame(n)]).unwrap();
                 receive(&mut at_third, &[n]);
+                let tagged_port = text(&format!("dmz{n}(on xdp:n2, vlan 7)"));
+                street.node.run(|| node.apply(&tagged_port)).unwrap();
+                from_third.send(&[tagged(7, OTHER)]).unwrap();
+                other.recv_timeout(PATIENCE).expect("what comes by it leaves");
                 node.apply(&text("")).unwrap();
             }
             drop(stops);
@@ -378,7 +388,7 @@ fn af_xdp_ports_come_and_go_and_the_others_lose_nothing() {
         });
         let seen = Snapshot::sum(&node.stop().threads.unwrap()).accounting;
         assert!(seen.balance() && sent > 0, "{threads} threads: {seen:?}");
-        let all = u64::from(sent) + 2 * u64::from(TIMES);
+        let all = u64::from(sent) + 3 * u64::from(TIMES);
         assert_eq!((seen.entered, seen.left), (all, all), "{threads} threads: {seen:?}");
     }
 }

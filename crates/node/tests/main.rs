@@ -5,6 +5,7 @@ mod control;
 mod fast;
 mod offload;
 mod ports;
+mod qinq;
 mod rules;
 mod run;
 mod threads;

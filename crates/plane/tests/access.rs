@@ -164,6 +164,7 @@ fn a_packet_of_a_subscriber_goes_out_and_one_to_it_gets_its_header() {
     let anna = node.state(1);
     let bytes = 14 + packet("udp 100.64.0.2:1 > 198.51.100.9:53").expect("a packet").len() as u64;
     assert_eq!((anna.from_frames, anna.from_bytes, anna.to_frames, anna.to_bytes), (1, bytes, 1, bytes));
+    assert_eq!((anna.last_seen_s, Node::with_two().state(1).last_seen_s), (Some(0), None));
     let ben = node.state(2);
     assert_eq!(
         (ben.from_frames, ben.from_bytes, ben.to_frames, ben.to_bytes),

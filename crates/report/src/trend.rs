@@ -7,6 +7,7 @@
 //! irregular searches are bounds and no values; they are left out.
 
 mod change;
+mod kernels;
 mod page;
 mod text;
 
@@ -19,6 +20,7 @@ use crate::run_data::PointData;
 use crate::stats::{median, median_interval};
 use crate::view::axes;
 use change::FEWEST;
+pub use kernels::{Kernels, kernels};
 pub use page::html;
 pub use text::text;
 

@@ -105,7 +105,7 @@ impl Snapshot {
             snapshot.devices.insert(end.name, device);
         }
         // After the devices: what drops a frame counts it here first, so that no frame is found there alone.
-        snapshot.softnet = read_softnet();
+        snapshot.softnet = softnet_counters();
         snapshot.external = external.map(External::sample).transpose()?;
         let Some(host) = graph.host_of(Owner::Dut) else { return Ok(snapshot) };
         host.run(|| {
@@ -117,7 +117,7 @@ impl Snapshot {
                     let link = Rtnl::open()?.link(BRIDGE)?.stats;
                     snapshot.devices.insert(BRIDGE, Device { link, ..Device::default() });
                 }
-                _ => snapshot.ip = read_ip(),
+                _ => snapshot.ip = ip_counters(),
             }
             snapshot.conntrack = conntrack::stats()?;
             if let Some(rules) = rules {
@@ -265,7 +265,8 @@ fn conntrack_since(now: &ConntrackStats, before: &ConntrackStats) -> ConntrackSt
 }
 
 /// The IP counters of the calling thread's namespace.
-fn read_ip() -> BTreeMap<String, u64> {
+/// IP and ICMP counters of the calling thread's network namespace, see [`Snapshot::ip`].
+pub(crate) fn ip_counters() -> BTreeMap<String, u64> {
     let read =
         |name: &str| weir_disk::kernel_text(format!("/proc/thread-self/net/{name}")).unwrap_or_default();
     let mut counters = BTreeMap::new();
@@ -293,7 +294,8 @@ fn parse_snmp(text: &str, counters: &mut BTreeMap<String, u64>) {
     }
 }
 
-fn read_softnet() -> BTreeMap<usize, Softnet> {
+/// softnet_stat by CPU.
+pub(crate) fn softnet_counters() -> BTreeMap<usize, Softnet> {
     parse_softnet(&weir_disk::kernel_text("/proc/net/softnet_stat").unwrap_or_default())
 }
 

@@ -50,6 +50,14 @@ pub enum Error {
         /// The failure and what to do, in words.
         why: String,
     },
+    /// weir on the device under test, `agent_ports` in [external].
+    #[error("the device under test {target}: {why}")]
+    Device {
+        /// That host.
+        target: String,
+        /// The failure and what to do, in words.
+        why: String,
+    },
     /// A name under /run/netns is taken.
     #[error("/run/netns/{0} exists already: choose another name, or remove it with `ip netns del {0}`")]
     NameTaken(String),

@@ -14,21 +14,18 @@ use std::fmt;
 use std::fs::{self, DirBuilder};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use rustix::io::Errno;
 use rustix::mount::{UnmountFlags, unmount};
-use rustix::process::{
-    Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal, set_parent_process_death_signal,
-};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use serde::{Deserialize, Serialize};
 use weir_disk::{Directory, replace_in};
 
 use crate::error::{Error, Result};
-use weir_linux::process::{Origin, start_time};
+use weir_linux::process::{Origin, dying_with_parent, start_time};
 
 /// A change of the machine that outlives the process, with what is needed to undo it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -452,12 +449,6 @@ fn find(path: &Path) -> Option<Found> {
 /// Where journals are kept: $XDG_STATE_HOME/weir/journal, by default under ~/.local/state.
 pub fn default_dir() -> PathBuf {
     weir_disk::state_folder().join("journal")
-}
-
-/// Lets the kernel kill the command when the thread that starts it ends.
-pub(crate) fn dying_with_parent(command: &mut Command) -> &mut Command {
-    // SAFETY: one prctl(2) between fork and exec: async-signal-safe, no allocation.
-    unsafe { command.pre_exec(|| Ok(set_parent_process_death_signal(Some(Signal::KILL))?)) }
 }
 
 /// Where a published namespace appears.

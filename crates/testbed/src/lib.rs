@@ -14,13 +14,14 @@
 //! - `graph.rs`: hosts and links as data; `topology.rs`: those of a DUT's bed; `bed.rs`: builds it
 //! - `device.rs`, `device/node.rs`, `device/prefix.rs`: DUTs that are programs; `link.rs`: the DUT `bottleneck`; `rules.rs`:
 //!   rules of kernel DUTs
-//! - `external/`: a DUT that is another machine; `setup/`: the configurations that `weir setup` prints
+//! - `external/`: a DUT that is another machine; `agent.rs`: weir on that machine; `setup/`: the configurations that `weir setup` prints
 //! - `receive.rs`, `spread.rs`: CPUs of receive threads, interrupts, RPS, XPS
 //! - `counters.rs`: where a frame can be lost, and the counter that says so
 //! - `core_distance.rs`, `core_speed.rs`: how far apart two CPUs are, and whether another program or guest uses the core
 //! - `updates.rs`: routes that change during a trial; `hog.rs`, `fault.rs`: planted faults
 //! - `journal.rs`: what must be undone after a crash; `publish.rs`: names of namespaces under /run/netns
 
+pub mod agent;
 pub mod bed;
 pub mod core_distance;
 pub mod core_speed;

@@ -47,6 +47,7 @@ pub(crate) use mail::Mail;
 pub(crate) use node::{BlocksFailure, NodeApply, NodeCommand, NodeRun, NodeShow, Shown, Top};
 pub(crate) use records::{
     AcrossKind, Compare, Export, ExportFormat, FailOn, List, Merge, Report, RunName, Show, Side, Trend,
+    TrendOrder,
 };
 pub(crate) use run::{PlanCommand, Run, Sets};
 
@@ -223,9 +224,13 @@ pub(crate) enum Command {
     /// tester that gets no CPU, and a second run at the same time. The last test measures the latency through a device that adds
     /// a known delay. The result states whether measurements on this machine can be trusted.
     Check(Check),
-    /// Serve as the remote end of a tester on two hosts: `weir run` starts it over SSH, see `remote` in `weir plan options`
+    /// Serve requests of another host: `weir run` starts it over SSH, see `weir run --on` and `remote` in `weir plan options`
     #[command(hide = true)]
-    PortAgent,
+    Agent {
+        /// What it does for the other host
+        #[arg(value_enum)]
+        role: AgentRole,
+    },
     /// Undo the changes that a killed run left on the machine
     #[command(after_help = "Example:\n  weir clean")]
     Clean(Store),
@@ -272,6 +277,17 @@ pub(crate) struct Source {
     /// password in PGPASSWORD
     #[arg(long, value_name = "URL")]
     pub(crate) from: Option<String>,
+}
+
+/// What this program does for another host that started it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum AgentRole {
+    /// Has port b of a tester on two hosts
+    Tester,
+    /// Is a device under test
+    Device,
+    /// Runs plans and shards
+    Worker,
 }
 
 /// How the tester sends and receives.

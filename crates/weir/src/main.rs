@@ -2,7 +2,8 @@
 //!
 //! Files:
 //! - `cli/`: one file for each group of commands; `cli/host.rs` reads host names and scoped addresses
-//! - `run.rs`: runs and compares plans; `place.rs`: where reports are written; `records.rs`, `compare.rs`: reads records
+//! - `run.rs`: runs and compares plans; `hosts/`: on other hosts; `place.rs`: where reports are written; `records.rs`, `compare.rs`: reads records
+//! - `agent.rs`: what this program does as the agent of another host
 //! - `archive.rs`: archives in PostgreSQL; `sister.rs`: programs beside this one
 //! - `doctor.rs`, `doctor/load.rs`: what this machine can measure; what it does under load
 //! - `bng.rs`, `node.rs`, `detect.rs`, `capture.rs`, `bottleneck.rs`, `cpe.rs`, `flows.rs`, `mail.rs`, `inspect.rs`: one file for each service or
@@ -18,6 +19,7 @@ use weir_config::plain;
 use weir_rigs::PLANS;
 use weir_service::{say, time};
 
+mod agent;
 mod archive;
 mod bench;
 mod bng;
@@ -34,6 +36,7 @@ mod docs;
 mod doctor;
 mod flows;
 mod generate;
+mod hosts;
 mod inspect;
 mod interface;
 mod live;
@@ -94,9 +97,9 @@ fn is_closed_pipe(error: &anyhow::Error) -> bool {
 }
 
 fn run(command: Command) -> Result<Outcome> {
-    if let Command::PortAgent = command {
+    if let Command::Agent { role } = command {
         // Several of its threads write to standard output, so it is not locked.
-        return Ok(weir_lab::frames::remote::serve().map(|()| Outcome::Done)?);
+        return agent::serve(role);
     }
     let mut out = stdout::Output::new();
     let outcome = by(command, &mut out)?;
@@ -129,7 +132,7 @@ fn by(command: Command, mut out: &mut stdout::Output) -> Result<Outcome> {
         Command::Setup(arguments) => setup::print(&arguments, &mut out),
         Command::Bench(bench) => bench::run(&bench, &mut out),
         Command::Check(arguments) => return check::run(&arguments, &mut out),
-        Command::PortAgent => unreachable!("see above"),
+        Command::Agent { .. } => unreachable!("see above"),
         Command::Clean(store) => clean::run(&store, &mut out),
         Command::List(arguments) => records::list(&arguments, &mut out),
         Command::Show(arguments) => records::show(&arguments, &mut out),

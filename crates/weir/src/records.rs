@@ -5,13 +5,13 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use weir_config::plain;
-use weir_record::record::{Run, RunId, RunState, RunSummary};
+use weir_record::record::{Point, Run, RunId, RunState, RunSummary};
 use weir_record::run_data::RunData;
 use weir_record::store::{Archive, RunLog, SqliteArchive, StoreError};
 use weir_report::export;
 use weir_report::trend::{self, Filter};
 
-use crate::cli::{ExportFormat, Side};
+use crate::cli::{ExportFormat, Side, TrendOrder};
 use crate::place::{Place, REPORT};
 use crate::{archive, cli};
 use weir_service::say;
@@ -154,6 +154,9 @@ pub(crate) fn trend(arguments: &cli::Trend, out: &mut impl Write) -> Result<()> 
     let filter = Filter { goals: arguments.goals.clone(), settings: arguments.settings.clone() };
     let runs = archive.of_plan(&arguments.plan)?;
     say::notes(&archive.damaged());
+    if arguments.by == TrendOrder::Kernel {
+        return kernels(arguments, &runs, &filter, out);
+    }
     let Some(trend) = trend::trend(&arguments.plan, &runs, &filter) else {
         bail!("there is no complete run of `{}`: see `weir list`", arguments.plan);
     };
@@ -165,6 +168,25 @@ pub(crate) fn trend(arguments: &cli::Trend, out: &mut impl Write) -> Result<()> 
         }
         None if arguments.json => Ok(writeln!(out, "{}", serde_json::to_string_pretty(&trend)?)?),
         None => Ok(write!(out, "{}", plain(&trend::text(&trend)))?),
+    }
+}
+
+/// The table of kernels.
+fn kernels(
+    arguments: &cli::Trend,
+    runs: &[(Run, Vec<Point>)],
+    filter: &Filter,
+    out: &mut impl Write,
+) -> Result<()> {
+    if arguments.output.is_some() {
+        bail!("a table of kernels has no charts: omit --output, or --by kernel");
+    }
+    let Some(kernels) = trend::kernels(&arguments.plan, runs, filter) else {
+        bail!("there is no complete run of `{}`: see `weir list`", arguments.plan);
+    };
+    match arguments.json {
+        true => Ok(writeln!(out, "{}", serde_json::to_string_pretty(&kernels)?)?),
+        false => Ok(write!(out, "{}", plain(&kernels.text()))?),
     }
 }
 

@@ -1,27 +1,32 @@
 //! `weir run`: a plan from its text to its report.
 
 use std::io::Write;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use weir_agent::hosts::{Host, Hosts};
 use weir_config::plain;
 use weir_lab::engine;
 use weir_lab::error::RunError;
 use weir_lab::plan::Plan;
 use weir_lab::run::{Event, Options};
-use weir_record::record::Run;
+use weir_load::TesterKind;
+use weir_record::record::{Machine, Point, Run};
 use weir_record::run_data::RunData;
 use weir_record::store::{Archive, RunLog};
 use weir_report::export;
+use weir_report::trend::{self, Filter};
 use weir_rigs::PLANS;
 
+use crate::hosts::measure::Fleet;
+use crate::hosts::worker::Order;
 use crate::outcome::Outcome;
 use crate::place::Place;
 use crate::progress::Progress;
-use crate::{archive, clean, cli, compare, privilege, records};
+use crate::{archive, clean, cli, compare, hosts, privilege, records};
 use weir_service::{say, signals, time};
 
 mod repeat;
@@ -37,13 +42,17 @@ pub(crate) fn run(arguments: &cli::Run, out: &mut impl Write) -> Result<Outcome>
 /// Runs one plan, or two alternately; returns the run, if it is one, and the outcome.
 fn once(arguments: &cli::Run, out: &mut impl Write) -> Result<(Option<RunData>, Outcome)> {
     // Wrong plans are reported first.
-    let changes = arguments.changes();
+    let hosts = arguments.on.as_deref().map(hosts::measure::read).transpose()?;
+    let changes = match &hosts {
+        Some(hosts) => hosts::measure::changes(arguments, hosts)?,
+        None => arguments.changes(),
+    };
     let plans = arguments.plans.iter().map(|name| changes.load(name)).collect::<Result<Vec<_>, _>>()?;
     let place = Place::of(arguments.report.as_deref(), &arguments.store)?;
     if !arguments.no_report {
         place.check()?;
     }
-    let session = Session::open(arguments, &plans)?;
+    let session = Session::open(arguments, &plans, hosts.as_ref())?;
     if let [a, b] = &plans[..] {
         return Ok((None, session.side_by_side([a, b], &place, out)?));
     }
@@ -57,7 +66,14 @@ fn once(arguments: &cli::Run, out: &mut impl Write) -> Result<(Option<RunData>, 
     // A missing baseline is reported before the run begins.
     let against = arguments.against.as_ref();
     let base = against.map(|side| compare::baseline(side, archive, &plan.name)).transpose()?;
-    let (data, interrupted) = session.measure(&plan, resumed)?;
+    let workers = hosts.as_ref().and_then(Fleet::of);
+    if let (Some(workers), true) = (&workers, arguments.each) {
+        return Ok((None, session.each(&plan, workers.clone(), out)?));
+    }
+    let (data, interrupted) = match workers {
+        Some(workers) => session.shards(&plan, workers)?,
+        None => session.measure(&plan, resumed)?,
+    };
     let id = data.run.id;
     // The report first: the reader of standard output may go away. If the report cannot be written, the results are still
     // printed.
@@ -111,11 +127,15 @@ struct Session<'a> {
 }
 
 impl Session<'_> {
-    fn open<'a>(arguments: &'a cli::Run, plans: &[Plan]) -> Result<Session<'a>> {
+    fn open<'a>(arguments: &'a cli::Run, plans: &[Plan], hosts: Option<&Hosts>) -> Result<Session<'a>> {
         let is_simulated =
             !plans.is_empty() && plans.iter().all(|plan| plan.experiment.without_frames().is_some());
-        let means =
-            if is_simulated { privilege::Means::none() } else { privilege::obtain(arguments.tester)? };
+        let is_elsewhere = hosts.is_some_and(|hosts| Fleet::of(hosts).is_some());
+        let means = if is_simulated || is_elsewhere {
+            privilege::Means::none()
+        } else {
+            privilege::obtain(arguments.tester)?
+        };
         let stop = stop_flag()?;
         let log = records::open(&arguments.store)?;
         let undone = clean::undo(&log)?;
@@ -153,9 +173,7 @@ impl Session<'_> {
             None => engine::run(plan, &self.log, &options),
         };
         progress.iter().for_each(Progress::finish);
-        if let Some(address) = &self.arguments.push {
-            archive::push_after_run(address, &self.arguments.store)?;
-        }
+        self.push()?;
         let archive = self.log.archive();
         let interrupted = match result {
             Ok(_) => false,
@@ -164,6 +182,61 @@ impl Session<'_> {
         };
         let run = begun.get().expect("it was reported when it began");
         Ok((archive.run_data(run.uuid)?, interrupted))
+    }
+
+    /// Pushes the runs of this machine, if the user wants that.
+    fn push(&self) -> Result<()> {
+        match &self.arguments.push {
+            Some(address) => archive::push_after_run(address, &self.arguments.store),
+            None => Ok(()),
+        }
+    }
+
+    /// Measures a plan in shards on other hosts; returns the whole run, or whether it was interrupted.
+    fn shards(&self, plan: &Plan, workers: Vec<&Host>) -> Result<(RunData, bool)> {
+        let of = self.arguments.shards.map_or(workers.len(), usize::from).max(workers.len());
+        let shard = |text: &str| Ok(if of == 1 { plan.clone() } else { self.arguments.shard(text)? });
+        let result = self.fleet(plan, workers).shards(of, shard, &self.log);
+        self.push()?;
+        result
+    }
+
+    /// Measures a plan on each of the hosts.
+    fn each(&self, plan: &Plan, workers: Vec<&Host>, out: &mut impl Write) -> Result<Outcome> {
+        let result = self.fleet(plan, workers).each(plan, &self.log);
+        self.push()?;
+        let (runs, failures) = result?;
+        for data in &runs {
+            let Machine { kernel, cpu, .. } = &data.run.machine;
+            write!(out, "run {}: Linux {kernel}, {cpu}\n{}\n", data.run.id, answer(data))?;
+        }
+        let of_points = |data: &RunData| data.points.iter().map(|data| data.point.clone()).collect();
+        let points: Vec<(Run, Vec<Point>)> =
+            runs.iter().map(|data| (data.run.clone(), of_points(data))).collect();
+        if let Some(kernels) =
+            trend::kernels(&plan.name, &points, &Filter::default()).filter(|k| k.kernels.len() > 1)
+        {
+            write!(out, "{}", plain(&kernels.text()))?;
+        }
+        out.flush()?;
+        let interrupted = self.stop.load(Ordering::Relaxed);
+        Ok(match (interrupted, failures.is_empty() && runs.iter().all(RunData::is_believable)) {
+            (true, _) => Outcome::Interrupted,
+            (false, true) => Outcome::Done,
+            (false, false) => Outcome::NotAllValid,
+        })
+    }
+
+    fn fleet<'b>(&'b self, plan: &Plan, workers: Vec<&'b Host>) -> Fleet<'b> {
+        let cli::Run { quiet, verbose, tester, seed, each, .. } = *self.arguments;
+        let tester = match tester {
+            cli::TesterKind::Auto => None,
+            cli::TesterKind::Xdp => Some(TesterKind::Xdp),
+            cli::TesterKind::Packet => Some(TesterKind::Packet),
+        };
+        let seed = seed.unwrap_or_else(fresh_seed);
+        let order = Order { name: plan.name.clone(), plan: String::new(), seed, tester };
+        Fleet { workers, order, stop: &self.stop, is_shared: !each, quiet, verbose }
     }
 
     /// Runs two plans alternately, with alternating order, and compares the second with the first.

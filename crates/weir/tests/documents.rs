@@ -11,6 +11,7 @@ mod options;
 mod pages;
 
 use pages::{Block, Page, commands, read, root};
+use weir_agent::hosts::Hosts;
 use weir_testkit::output;
 
 use crate::kept::Kept;
@@ -90,6 +91,11 @@ impl Folder {
                 .collect(),
             "toml" if block.lines.iter().any(|(_, line)| line.starts_with("networks =")) => {
                 whole(self.sh(&format!("weir detect --read empty.pcap --config {name}")))
+            }
+            "toml" if block.lines.iter().any(|(_, line)| *line == "[[host]]") => {
+                let modes = ["forward", "stateless", "stateful"];
+                let read = Hosts::read(&name, &text_of(block), &modes);
+                whole(read.map(drop).map_err(|mistakes| mistakes.to_string()))
             }
             "toml" => whole(self.sh(&format!("weir plan check {name}"))),
             "node" => whole(self.sh(&format!("weir node check {name}"))),
@@ -175,7 +181,7 @@ fn check_of_run(words: &[&str]) -> Form {
             "--resume" => return Form::NotHere,
             "--set" => check.extend([word, words.next().expect("a value")]),
             "--seed" | "--report" | "--store" | "--push" | "--tester" | "--against" | "--fail-on"
-            | "--times" | "--runs" | "--shard" => {
+            | "--times" | "--runs" | "--shard" | "--shards" | "--on" => {
                 words.next();
             }
             "--short" => check.push(word),

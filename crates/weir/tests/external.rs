@@ -17,7 +17,7 @@ use weir_testkit::wires::address;
 use weir_testkit::{need_root, output};
 
 use crate::home::{Home, trials};
-use crate::outside::{Sshd, Watched, has_sshd, make_keys, traces, wait_for_traces, wire};
+use crate::outside::{Sshd, Watched, has_sshd, kill, make_keys, traces, wait_for_traces, wire};
 use crate::weir::WEIR;
 use weir_testkit::pair::bridge;
 
@@ -382,4 +382,54 @@ fn a_killed_run_leaves_the_interfaces_as_they_were() {
     // A run after that finds all as it needs it.
     lab.run(&["box.toml", "--set", "search.trial_s=0.1", "--set", "dut.rps=[0,all]"]);
     assert_eq!((traces(&lab.tester), lab.rps_masks()), (before, ["0".to_string(), "0".to_string()]));
+}
+
+/// weir on the box does what the commands of a plan do otherwise.
+#[test]
+fn a_box_is_set_up_and_read_by_an_agent_on_it() {
+    let Some(lab) = Lab::new(&[("box.toml", PLAN)]) else { return };
+    let hosts = |weir: &str, mode: &str| {
+        let text = format!(
+            "ssh_config = \"ssh_config\"\n[[host]]\nrole = \"dut\"\nssh = \"root@192.0.2.1\"\nports = [\"eth1\", \"eth2\"]\n\
+             weir = \"{weir}\"\nmode = \"{mode}\"\n"
+        );
+        fs::write(lab.home.path("hosts.toml"), text).unwrap();
+    };
+    let arguments = ["box.toml", "--on", "hosts.toml", "--set", "search.loads_fps=[\"5k\",\"10k\",\"20k\"]"];
+    hosts(WEIR, "stateful");
+    let before = traces(&lab.box_);
+    let record = lab.run(&arguments);
+    let trial = searched(&record).pop().unwrap_or_else(|| panic!("{record}"));
+    assert!(trial["sent"].as_u64() > Some(100) && trial["unexplained"] == 0, "{trial}");
+    assert!(trial["cost"]["dut_cpu_ns"].as_u64() > Some(0), "{trial}");
+    let cost = trial["cost"].to_string();
+    for name in ["[\"slab\",", "[\"eth1 rx_dropped\",", "[\"conntrack\",", "[\"no route\","] {
+        assert!(cost.contains(name), "{name}: {cost}");
+    }
+    let said = notes(&record);
+    assert!(said.contains("The device is root@192.0.2.1 (stateful; "), "{said}");
+    // Its set-up is undone.
+    wait_for_traces(&lab.box_, &before);
+    // The agent is killed; then one that sends wrong bytes after some replies, each time that it is asked again.
+    let mut run =
+        Watched::start(&lab.home, &lab.tester, &[&arguments[..], &["--set", "search.trial_s=1"]].concat());
+    run.wait_for_trials(4);
+    assert!(lab.in_box("nft list table ip weir").contains("ct state"));
+    kill(&lab.box_, "agent");
+    let said: Vec<String> = run.lines.by_ref().map_while(Result::ok).collect();
+    assert!(run.run.wait().expect("it ran").code().is_some(), "{said:?}");
+    let invalid = |record: &Value, reason: &str| {
+        let trials = searched(record);
+        let is_it = |trial: &&&Value| trial["reasons"].to_string().contains(reason);
+        let found = trials.iter().filter(is_it).filter(|trial| trial["verdict"] == "invalid").count();
+        assert_eq!(record["run"]["state"], "complete");
+        assert!(found > 0 && found < trials.len(), "{found} of {}: {record}", trials.len());
+    };
+    invalid(&lab.home.record(), "the connection to root@192.0.2.1 was lost (");
+    let liar = "#!/bin/sh\nWEIR \"$@\" | LC_ALL=C sed -u '9s/.*/\\xff\\xfe/'\n".replace("WEIR", WEIR);
+    fs::write(lab.home.path("liar"), liar).unwrap();
+    hosts(&format!("sh {}", lab.home.path("liar").display()), "forward");
+    invalid(&lab.run(&arguments), "it sent bytes that are no text: `");
+    // That of the killed agent was undone by the next one.
+    wait_for_traces(&lab.box_, &before);
 }

@@ -23,6 +23,7 @@ mod log;
 mod machines;
 mod mail;
 mod node;
+mod on_hosts;
 mod packaging;
 mod planted;
 mod records;
@@ -39,6 +40,7 @@ mod services {
     mod inspect;
     mod pppoe_server;
     mod prometheus;
+    mod three_hosts;
 }
 mod shards;
 mod stacks;

@@ -1,9 +1,10 @@
 //! What plays machines of their own: namespaces with wires between them, SSH servers in them, and runs that are ended
 //! from outside.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::{BufRead, BufReader, Lines};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::process::{Child, ChildStderr, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -42,6 +43,11 @@ impl Sshd {
     /// Starts one in a namespace, with keys of its own in `home`, and returns when it listens on `address`. Its shells are at home
     /// there: what the user's own would run for each command takes longer than the command, and may print.
     pub(crate) fn start(home: &Home, namespace: &Namespace, address: &str) -> Sshd {
+        Sshd::start_after("true", home, namespace, address)
+    }
+
+    /// The same, after a command of a shell that may mount file systems.
+    pub(crate) fn start_after(script: &str, home: &Home, namespace: &Namespace, address: &str) -> Sshd {
         let folder = home.path("").display().to_string();
         let config = format!(
             "Port 22\nListenAddress {address}\nHostKey {folder}host_key\nAuthorizedKeysFile {folder}user_key.pub\n\
@@ -51,7 +57,7 @@ impl Sshd {
         fs::write(home.path("sshd_config"), config).expect("room for a file");
         // Its folder for unprivileged processes, seen in this namespace alone.
         let script = format!(
-            "mount -t tmpfs none /run && mkdir /run/sshd && exec {SSHD} -D -e -f {folder}sshd_config"
+            "mount -t tmpfs none /run && mkdir /run/sshd && {script} && exec {SSHD} -D -e -f {folder}sshd_config"
         );
         let mut command = Command::new("sh");
         command.args(["-c", &script]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
@@ -90,6 +96,29 @@ pub(crate) fn make_keys(home: &Home, address: &str) {
     fs::write(home.path("ssh_config"), config).expect("room for a file");
 }
 
+/// Processes of a host with this word in their command line.
+pub(crate) fn processes(host: &Namespace, word: &str) -> BTreeSet<i32> {
+    let (inode, mut found) = (host.inode().unwrap(), BTreeSet::new());
+    for pid in fs::read_dir("/proc").unwrap().filter_map(|e| e.ok()?.file_name().to_str()?.parse().ok()) {
+        let there = fs::metadata(format!("/proc/{pid}/ns/net")).is_ok_and(|ns| ns.ino() == inode);
+        let command = fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        if there && command.contains(word) {
+            found.insert(pid);
+        }
+    }
+    found
+}
+
+/// Kills them.
+pub(crate) fn kill(host: &Namespace, word: &str) {
+    let found = processes(host, word);
+    assert!(!found.is_empty(), "there is no {word}");
+    for pid in found {
+        // SAFETY: no pointers; the process is in the namespace of a test. It may have ended meanwhile.
+        unsafe { libc::kill(pid, libc::SIGKILL) };
+    }
+}
+
 /// Joins two interfaces that are up then.
 pub(crate) fn wire(number: u8, near: End<'_>, remote: End<'_>) {
     join([near, remote], Wire { number, queues: 1 });
@@ -107,6 +136,18 @@ pub(crate) struct Watched {
 }
 
 impl Watched {
+    /// Returns the next line that contains this, and those before it.
+    pub(crate) fn wait_for_line(&mut self, text: &str) -> Vec<String> {
+        let mut said = Vec::new();
+        for line in self.lines.by_ref().map_while(Result::ok) {
+            said.push(line);
+            if said.last().is_some_and(|line| line.contains(text)) {
+                return said;
+            }
+        }
+        panic!("no line with `{text}`: {said:?}");
+    }
+
     /// Starts a run that tells each trial.
     pub(crate) fn start(home: &Home, namespace: &Namespace, arguments: &[&str]) -> Watched {
         let mut command = home.command(&[WEIR], &[&["run", "-v", "--no-report"], arguments].concat());

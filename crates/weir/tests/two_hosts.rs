@@ -2,12 +2,11 @@
 //!
 //! ```text
 //!  near: eth1 ------- eth1 box eth2 ------- eth2 remote
-//!        m0 -------------------------------- m1 sshd, which starts `weir port-agent`
+//!        m0 -------------------------------- m1 sshd, which starts `weir agent tester`
 //! ```
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::os::unix::fs::MetadataExt;
 use std::process::{Command, ExitStatus, Output};
 
 use serde_json::Value;
@@ -17,7 +16,7 @@ use weir_testkit::wires::address;
 use weir_testkit::{need_root, output};
 
 use crate::home::{Home, trials};
-use crate::outside::{Sshd, Watched, has_sshd, make_keys, traces, wait_for_traces, wire};
+use crate::outside::{Sshd, Watched, has_sshd, kill, make_keys, processes, traces, wait_for_traces, wire};
 use crate::weir::WEIR;
 
 const PLAN: &str = r#"
@@ -112,29 +111,6 @@ impl Lab {
         command.args(["-e", "-c", script]);
         let output = self.box_.run(|| output(&mut command)).unwrap();
         assert!(output.status.success(), "{script}: {output:?}");
-    }
-
-    /// Processes of the remote host with this word in their command line.
-    fn remote_processes(&self, word: &str) -> BTreeSet<i32> {
-        let (inode, mut found) = (self.remote.inode().unwrap(), BTreeSet::new());
-        for pid in fs::read_dir("/proc").unwrap().filter_map(|e| e.ok()?.file_name().to_str()?.parse().ok()) {
-            let there = fs::metadata(format!("/proc/{pid}/ns/net")).is_ok_and(|ns| ns.ino() == inode);
-            let command = fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-            if there && command.contains(word) {
-                found.insert(pid);
-            }
-        }
-        found
-    }
-
-    /// Kills the processes of the remote host with this word in their command line.
-    fn kill_remote(&self, word: &str) {
-        let found = self.remote_processes(word);
-        assert!(!found.is_empty(), "there is no {word}");
-        for pid in found {
-            // SAFETY: no pointers; the process is in the namespace of this test. It may have ended meanwhile.
-            unsafe { libc::kill(pid, libc::SIGKILL) };
-        }
     }
 }
 
@@ -246,7 +222,7 @@ fn what_is_wrong_with_the_far_host_is_reported() {
     refused(
         "external.remote_weir=exit 1;",
         "the remote tester on root@192.0.2.1: exit code 1; weir 0.1.0 is needed there, try it: ssh -o \
-         BatchMode=yes root@192.0.2.1 'exit 1; port-agent'",
+         BatchMode=yes root@192.0.2.1 'exit 1; agent tester'",
     );
     refused("external.remote=root@192.0.2.2", "the remote tester on root@192.0.2.2: no connection");
     refused(
@@ -266,7 +242,7 @@ fn what_is_wrong_with_the_far_host_is_reported() {
              cable and address (`weir setup` prints the configuration of the device), or set its MAC address \
              with `mac` in [external]",
     );
-    assert_eq!(lab.remote_processes("port-agent"), BTreeSet::new());
+    assert_eq!(processes(&lab.remote, "agent"), BTreeSet::new());
 }
 
 #[test]
@@ -275,15 +251,15 @@ fn a_trial_without_its_far_end_is_invalid_and_the_run_goes_on() {
     let before = traces(&lab.remote);
     let sets = ["box.toml", "--set", "traffic.direction=both", "--set", "search.trial_s=1"];
     // The agent; the server's process for the connection, which is not the one that listens; both servers.
-    for (killed, tester) in [("port-agent", "xdp"), ("sshd-session", "packet"), ("sshd", "xdp")] {
+    for (killed, tester) in [("agent", "xdp"), ("sshd-session", "packet"), ("sshd", "xdp")] {
         let mut run = Watched::start(&lab.home, &lab.near, &[&sets[..], &["--tester", tester]].concat());
         run.wait_for_trials(4);
         match killed {
-            "port-agent" => lab.kill_remote("port-agent"),
-            "sshd-session" => lab.kill_remote("sshd: root"),
+            "agent" => kill(&lab.remote, "agent"),
+            "sshd-session" => kill(&lab.remote, "sshd: root"),
             _ => {
                 lab.sshd = None;
-                lab.kill_remote("sshd: root");
+                kill(&lab.remote, "sshd: root");
             }
         }
         let (status, said) = ended(run);

@@ -54,8 +54,8 @@ const MOST_PADOS: usize = 4096;
 /// PADT for frames of sessions that there are not, for each MAC on a line.
 const PADT_LIMIT: Limit = Limit { per_s: 1, burst: 1 };
 
-/// How long a session may be negotiated, with all answers of RADIUS servers; its client may dial again.
-const SET_UP_MOST: Duration = Duration::from_secs(120);
+/// How long a session may be negotiated, s, with all answers of RADIUS servers; its client may dial again.
+const SET_UP_MOST_S: u64 = 120;
 
 /// Number of a call, never used twice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -68,8 +68,8 @@ struct Call {
     mac: Mac,
     line_tag: Option<LineTag>,
     endpoint: Endpoint,
-    /// When its negotiation began.
-    began: Duration,
+    /// When its negotiation began, s.
+    began_s: u32,
     deadline: Option<Duration>,
     /// Whom the password was of, and what it gets.
     login: Option<(Index, Given)>,
@@ -82,7 +82,7 @@ struct Call {
 }
 
 /// 64,000 sessions in 64 MB, with what they point to.
-const _: () = assert!(size_of::<Call>() <= 816);
+const _: () = assert!(size_of::<Call>() <= 832);
 
 /// All calls.
 #[derive(Debug)]
@@ -167,6 +167,11 @@ impl Bng {
     /// How many PPPoE sessions are being set up.
     pub fn half_open_calls(&self) -> usize {
         self.calls.concentrator.half_open()
+    }
+
+    /// What discovery has counted beside drops.
+    pub fn discovery_counts(&self) -> concentrator::Counts {
+        self.calls.concentrator.counts()
     }
 
     /// Logins that RADIUS is asked for.
@@ -285,8 +290,8 @@ impl Bng {
         let endpoint = Endpoint::new(role(pppoe), max_mru, pppoe.timers, &mut self.calls.random);
         let line = key.line.clone();
         let (deadline, login, session, asks, account) = (None, None, None, None, None);
-        let began = self.now.at;
-        let call = Call { key, mac, line_tag, endpoint, began, deadline, login, session, asks, account };
+        let began_s = self.now.at.as_secs() as u32;
+        let call = Call { key, mac, line_tag, endpoint, began_s, deadline, login, session, asks, account };
         let id = self.calls.insert(call);
         self.send_now(&line, mac, frame, out);
         let mut outputs = Vec::new();
@@ -329,13 +334,13 @@ impl Bng {
         let endpoint = Endpoint::opened(role(&pppoe), ppp.agreed, &layers, pppoe.timers, random);
         let (login, session) = (Some((index, given)), Some(session.id));
         let (line_tag, deadline, asks, account) = (None, None, None, None);
-        let began = self.now.at;
+        let began_s = self.now.at.as_secs() as u32;
         self.calls.insert(Call {
             key,
             mac,
             line_tag,
             endpoint,
-            began,
+            began_s,
             deadline,
             login,
             session,
@@ -361,7 +366,7 @@ impl Bng {
             return self.solicited(index, frame.payload, out).map(|()| Taken::Now);
         }
         // A call whose client is silent ends by the timers of PPP.
-        if call.session.is_none() && self.now.at > call.began + SET_UP_MOST {
+        if call.session.is_none() && self.now.at.as_secs() > u64::from(call.began_s) + SET_UP_MOST_S {
             self.close_call(id, End::TooLate, out);
             return Ok(Taken::Now);
         }
@@ -420,7 +425,7 @@ impl Bng {
         let Some((index, _)) = call.login else { return };
         let cause = call.endpoint.end().map_or(EndCause::Released, cause_of);
         if !call.endpoint.is_link_open() && call.session.take().is_some() {
-            call.began = self.now.at;
+            call.began_s = self.now.at.as_secs() as u32;
             self.end(index, cause, out);
         } else if matches!(layer, Layer::Ipv6(_)) && call.session.is_some() {
             self.stop_advertising(index);

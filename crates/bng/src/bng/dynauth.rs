@@ -23,7 +23,7 @@ use crate::radius::dynauth::{
     Action, Ask, Change, ErrorCause, Identification, Ignored, Key, Options, Received,
 };
 use crate::radius::packet::Distrust;
-use crate::radius::plans::{PlanTable, PlanWish};
+use crate::radius::plans::PlanWish;
 use crate::session::EndCause;
 use crate::subscriber::Subscriber;
 use crate::subscribers::{Entry, Index, OnDisk};
@@ -61,7 +61,8 @@ impl Bng {
 
     /// Servers that may ask, with their secrets.
     pub(super) fn set_dynauth(&mut self, options: Options) {
-        self.dynauth.configure(options, self.config.aaa.nas.clone(), PlanTable::default());
+        let aaa = &self.config.aaa;
+        self.dynauth.configure(options, aaa.nas.clone(), aaa.plans.clone());
     }
 
     /// A datagram of a server.

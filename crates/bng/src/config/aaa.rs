@@ -1,9 +1,11 @@
 //! Who is asked for a login, in which order, and what becomes of it when no server answers.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::radius::access::{Nas, Unsupported};
+use crate::radius::plans::PlanTable;
 
 /// AAA.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,6 +18,10 @@ pub struct Aaa {
     pub nas: Nas,
     /// What becomes of an Accept with attributes that are not supported.
     pub unsupported: Unsupported,
+    /// Which attributes of answers say something of a plan.
+    pub plans: PlanTable,
+    /// The file of that table; `None`: it is [`crate::radius::plans::DEFAULT`].
+    pub plan_file: Option<PathBuf>,
 }
 
 /// Who knows logins.
@@ -72,6 +78,13 @@ impl Default for Aaa {
     /// Passwords here, then RADIUS; no brown-out.
     fn default() -> Aaa {
         let order = vec![Source::Local, Source::Radius { most: RADIUS_MOST }];
-        Aaa { order, brown_out: None, nas: Nas::default(), unsupported: Unsupported::default() }
+        Aaa {
+            order,
+            brown_out: None,
+            nas: Nas::default(),
+            unsupported: Unsupported::default(),
+            plans: PlanTable::default(),
+            plan_file: None,
+        }
     }
 }

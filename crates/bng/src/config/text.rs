@@ -47,7 +47,7 @@ use crate::pool::Pool;
 use crate::subscriber::Subscriber;
 use crate::words::Words;
 
-const ITEMS: [&str; 25] = [
+const ITEMS: [&str; 26] = [
     "store",
     "key",
     "socket",
@@ -69,6 +69,7 @@ const ITEMS: [&str; 25] = [
     "radius",
     "aaa",
     "brown-out",
+    "plan-attributes",
     "nas",
     "accounting",
     "dynamic-authorization",
@@ -221,6 +222,7 @@ fn read_item(item: &str, read: &mut Item, node: Option<&NodeFacts>) -> Result<()
         "accounting" => config.accounting = accounting::read(words)?,
         "aaa" => config.aaa.order = aaa::order(words)?,
         "brown-out" => config.aaa.brown_out = Some(aaa::brown_out(words)?),
+        "plan-attributes" => said_once("plan-attributes", &mut config.aaa.plan_file, words)?,
         "nas" => aaa::nas(words, &mut config.aaa.nas, &mut config.aaa.unsupported)?,
         "subscriber" if node.is_some() => {
             return Err(

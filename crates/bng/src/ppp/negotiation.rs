@@ -88,10 +88,28 @@ pub struct Negotiation<P> {
     deadline: Option<Duration>,
     /// Identifier of the last packet of its own.
     id: u8,
+    /// Identifier of the last Configure-Request.
+    request_id: u8,
     /// The options of the last Configure-Request.
     sent: OptionList,
-    /// Configure-Naks since the last Configure-Ack.
-    failures: u32,
+    reply: Reply,
+    /// Configure-Naks since the last Configure-Ack, as far as they count; when the last one was counted, and how many followed soon.
+    failures: u8,
+    failed_ms: u32,
+    soon: u8,
+}
+
+/// Configure-Naks that follow each other within this time count as one, up to so many more.
+const SOON_MS: u32 = 1000;
+const MOST_SOON: u8 = 4;
+
+/// Whether the last Configure-Request has a valid reply.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Reply {
+    /// It has none, and was repeated because of that.
+    Missing,
+    /// It has one, or is the first one of its negotiation.
+    Known,
 }
 
 /// What the actions of an event refer to.
@@ -113,8 +131,12 @@ impl<P: Protocol> Negotiation<P> {
             restarts: 0,
             deadline: None,
             id: 0,
+            request_id: 0,
             sent: OptionList::default(),
+            reply: Reply::Known,
             failures: 0,
+            failed_ms: 0,
+            soon: 0,
         }
     }
 
@@ -166,7 +188,12 @@ impl<P: Protocol> Negotiation<P> {
         if self.deadline.is_some_and(|at| at <= now) {
             self.deadline = None;
             let event = if self.restarts > 0 { Event::TimeoutLeft } else { Event::TimeoutLast };
+            // After a Configure-Ack the next request is a new one.
+            if matches!(self.state, State::ReqSent | State::AckSent) {
+                self.reply = Reply::Missing;
+            }
             self.plain(now, event, out);
+            self.reply = Reply::Known;
         }
     }
 
@@ -181,7 +208,7 @@ impl<P: Protocol> Negotiation<P> {
         let context = Context { now, packet, answer: None };
         let event = match packet.code {
             code::REQUEST => return self.request(context, out),
-            code::ACK if packet.id != self.id || packet.data != self.sent.as_bytes() => return false,
+            code::ACK if packet.id != self.request_id || packet.data != self.sent.as_bytes() => return false,
             code::ACK => Event::Ack,
             code::NAK | code::REJECT => match self.nak_or_reject(packet) {
                 Some(event) => event,
@@ -202,7 +229,7 @@ impl<P: Protocol> Negotiation<P> {
 
     /// A Configure-Nak or Configure-Reject of the last request.
     fn nak_or_reject(&mut self, packet: Packet<'_>) -> Option<Event> {
-        let is_own = packet.id == self.id
+        let is_own = packet.id == self.request_id
             && matches!(self.state, State::ReqSent | State::AckRcvd | State::AckSent | State::Opened);
         let options = OptionList::read(packet.data)?;
         match packet.code {
@@ -234,10 +261,7 @@ impl<P: Protocol> Negotiation<P> {
                 (code::ACK, asked)
             }
             Judgement::Reject(options) => (code::REJECT, options),
-            Judgement::Nak(options) if self.failures < self.timers.max_failure => {
-                self.failures += 1;
-                (code::NAK, options)
-            }
+            Judgement::Nak(options) if self.may_nak(context.now) => (code::NAK, options),
             // What it insists on is rejected, and nothing is proposed any more (section 4.6).
             Judgement::Nak(options) => {
                 let mut rejected = OptionList::default();
@@ -255,6 +279,22 @@ impl<P: Protocol> Negotiation<P> {
         };
         let event = if code == code::ACK { Event::GoodRequest } else { Event::BadRequest };
         self.event(event, Context { answer: Some((code, &options)), ..context }, out);
+        true
+    }
+
+    /// Whether another Configure-Nak is sent (Max-Failure). A peer with a short timer repeats its request before a slow answer comes: of
+    /// requests within a second the first one counts, and each fifth.
+    fn may_nak(&mut self, now: Duration) -> bool {
+        let now_ms = now.as_millis() as u32;
+        let is_soon = self.failures > 0 && now_ms.wrapping_sub(self.failed_ms) < SOON_MS;
+        if is_soon && self.soon < MOST_SOON {
+            self.soon += 1;
+            return true;
+        }
+        if u32::from(self.failures) >= self.timers.max_failure {
+            return false;
+        }
+        (self.failures, self.failed_ms, self.soon) = (self.failures.saturating_add(1), now_ms, 0);
         true
     }
 
@@ -298,11 +338,19 @@ impl<P: Protocol> Negotiation<P> {
                 self.deadline = Some(now + self.timers.restart);
             }
             Action::SendRequest => {
-                self.sent = self.protocol.request();
+                let options = self.protocol.request();
+                // A repeated request keeps its identifier (section 5.1), so that the reply to any of them is valid: else a peer whose
+                // replies take longer than the timer would never come up.
+                let is_repeated = self.reply == Reply::Missing && options.as_bytes() == self.sent.as_bytes();
+                self.request_id = if is_repeated { self.request_id } else { self.next_id() };
+                self.sent = options;
                 let data = self.sent.as_bytes().to_vec();
-                self.send_counted(now, code::REQUEST, &data, out);
+                self.send_counted(now, Packet { code: code::REQUEST, id: self.request_id, data: &data }, out);
             }
-            Action::SendTerminate => self.send_counted(now, code::TERMINATE_REQUEST, &[], out),
+            Action::SendTerminate => {
+                let id = self.next_id();
+                self.send_counted(now, Packet { code: code::TERMINATE_REQUEST, id, data: &[] }, out);
+            }
             Action::SendAck | Action::SendNak => {
                 if let Some((code, options)) = answer {
                     let data = options.as_bytes();
@@ -328,11 +376,10 @@ impl<P: Protocol> Negotiation<P> {
     }
 
     /// Sends a request that is repeated if it is not answered.
-    fn send_counted(&mut self, now: Duration, code: u8, data: &[u8], out: &mut Vec<Step>) {
-        let id = self.next_id();
+    fn send_counted(&mut self, now: Duration, packet: Packet<'_>, out: &mut Vec<Step>) {
         self.restarts = self.restarts.saturating_sub(1);
         self.deadline = Some(now + self.timers.restart);
-        out.push(Step::Send(Packet { code, id, data }.write()));
+        out.push(Step::Send(packet.write()));
     }
 }
 
@@ -416,12 +463,62 @@ mod tests {
         let (mut seven, mut out) = started();
         out.clear();
         for id in 0..7 {
-            assert!(seven.packet(Duration::ZERO, Packet { code: 1, id, data: &[1, 3, 9] }, &mut out));
+            assert!(seven.packet(
+                Duration::from_secs(id.into()),
+                Packet { code: 1, id, data: &[1, 3, 9] },
+                &mut out
+            ));
         }
         assert_eq!(codes(&mut out), [3, 3, 3, 3, 3, 4, 4]);
         // A request without the option cannot be rejected: the layer ends.
         assert!(seven.packet(Duration::ZERO, Packet { code: 1, id: 9, data: &[] }, &mut out));
         assert_eq!(codes(&mut out), [5]);
+    }
+
+    /// A client with a timer of 300 ms whose concentrator answers after two seconds; one that insists has an end, too.
+    #[test]
+    fn l1_requests_that_are_repeated_before_the_answer_count_once_a_second() {
+        let (mut seven, mut out) = started();
+        out.clear();
+        for id in 0..8 {
+            let now = Duration::from_millis(300 * u64::from(id));
+            assert!(seven.packet(now, Packet { code: 1, id, data: &[1, 3, 9] }, &mut out));
+        }
+        assert_eq!(codes(&mut out), [3; 8]);
+        let (mut seven, mut out) = started();
+        out.clear();
+        for id in 0..26 {
+            assert!(seven.packet(Duration::ZERO, Packet { code: 1, id, data: &[1, 3, 9] }, &mut out));
+        }
+        let found = codes(&mut out);
+        assert_eq!((found[24], found[25]), (3, 4));
+    }
+
+    /// The identifier changes with the options and after a valid reply alone (section 5.1): a late reply is one to each of them.
+    #[test]
+    fn l1_a_repeated_request_keeps_its_identifier_and_a_late_ack_is_valid() {
+        let (mut seven, mut out) = started();
+        seven.timer(Duration::from_secs(3), &mut out);
+        // A packet in between does not make it invalid.
+        seven.packet(Duration::from_secs(4), Packet { code: 9, id: 3, data: &[8] }, &mut out);
+        seven.timer(Duration::from_secs(6), &mut out);
+        let ids = |out: &mut Vec<Step>| {
+            let requests = out.drain(..).filter_map(|step| match step {
+                Step::Send(packet) if packet[0] == code::REQUEST => Some(packet[1]),
+                _ => None,
+            });
+            requests.collect::<Vec<u8>>()
+        };
+        assert_eq!(ids(&mut out), [1, 1, 1]);
+        let late = Packet { code: 2, id: 1, data: &[1, 3, 5] };
+        assert!(seven.packet(Duration::from_secs(7), late, &mut out));
+        assert_eq!(seven.state(), State::AckRcvd);
+        // It was replied to: the next one is new.
+        seven.timer(Duration::from_secs(9), &mut out);
+        assert_eq!((ids(&mut out), seven.state()), (vec![3], State::ReqSent));
+        // So it is with other options.
+        assert!(seven.packet(Duration::from_secs(9), Packet { code: 3, id: 3, data: &[1, 3, 7] }, &mut out));
+        assert_eq!(ids(&mut out), [4]);
     }
 
     #[test]

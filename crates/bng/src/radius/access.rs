@@ -289,6 +289,20 @@ const IGNORED: [u8; 8] = [
     number::MESSAGE_AUTHENTICATOR,
 ];
 
+/// Attributes of an Accept that are read, and of which nothing is done: they count as not supported.
+const READ_ALONE: [u8; 10] = [
+    number::FRAMED_POOL,
+    number::FRAMED_ROUTE,
+    number::FRAMED_MTU,
+    number::FRAMED_INTERFACE_ID,
+    number::DELEGATED_IPV6_PREFIX,
+    number::FRAMED_IPV6_ADDRESS,
+    number::DNS_SERVER_IPV6_ADDRESS,
+    number::FRAMED_IPV6_ROUTE,
+    number::FRAMED_IPV6_POOL,
+    number::DELEGATED_IPV6_PREFIX_POOL,
+];
+
 impl Accept {
     /// Reads an Access-Accept.
     ///
@@ -302,13 +316,15 @@ impl Accept {
         let mut accept = Accept { plan: table.wish(attributes)?, ..Accept::default() };
         accept.name = attributes.get(number::USER_NAME).map(<[u8]>::to_vec);
         for (kind, value) in attributes.iter() {
-            let is_known = accept.take(kind, value).ok_or_else(|| {
+            let is_second_prefix = kind == number::FRAMED_IPV6_PREFIX && !accept.prefixes.is_empty();
+            let is_taken = accept.take(kind, value).ok_or_else(|| {
                 format!(
                     "attribute {kind} of the Access-Accept has a value that it cannot have: {}",
                     hex::Word(value)
                 )
             })?;
-            if !is_known && !IGNORED.contains(&kind) && !table.knows(None, kind) {
+            let is_used = is_taken && !READ_ALONE.contains(&kind) && !is_second_prefix;
+            if !is_used && !IGNORED.contains(&kind) && !table.knows(None, kind) {
                 accept.unsupported.push((0, kind));
             }
         }
@@ -477,7 +493,8 @@ mod tests {
         assert_eq!(accept.delegated, [Prefix { address: v6, len: 48 }, second]);
         assert_eq!((accept.interface_id, accept.dns.len()), (Some(9), 1));
         assert_eq!((accept.classes.len(), accept.session_timeout_s), (2, Some(3600)));
-        assert_eq!(accept.unsupported, [(0, 250)]);
+        // What nothing is done of is counted, too.
+        assert_eq!(accept.unsupported, [(0, 123), (0, 123), (0, 96), (0, 169), (0, 250)]);
         let any = read(&[(number::FRAMED_IP_ADDRESS, &[255, 255, 255, 254])], Unsupported::Ignore).unwrap();
         assert_eq!(any.framed, Some(Framed::Any));
     }

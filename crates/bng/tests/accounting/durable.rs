@@ -112,3 +112,82 @@ fn r8_accounting_on_is_told_once_although_the_program_was_killed_before_the_answ
     world.run(Duration::from_secs(600));
     assert_eq!(book.statuses(), [7, START], "it was answered");
 }
+
+/// After a power failure, a minute or more after the start.
+#[test]
+fn counters_are_at_most_a_minute_old_after_a_power_failure_and_never_decrease() {
+    let (mut world, _) = world(vec![anna()]);
+    world.dial(0);
+    let session = world.bng.sessions().next().expect("a session").id;
+    let mut last = 0;
+    for second in 1..=500 {
+        world.run(Duration::from_secs(1));
+        world.input(Input::Counted { session, counters: counters(second) });
+        if second % 97 == 0 {
+            world.restart();
+            let found = world.bng.sessions().next().expect("a session").counters;
+            assert!(found.up_frames + 60 >= second && found.up_frames >= last, "{second} s: {found:?}");
+            last = found.up_frames;
+        }
+    }
+}
+
+/// Takes records to the disk one by one, until so many are there in all; false: the program is killed now.
+fn take_records(world: &mut World, most: usize) -> bool {
+    while let Some(revision) = world.pending.first().map(|record| record.revision) {
+        if world.disk.len() >= most {
+            return false;
+        }
+        let record = world.pending.remove(0);
+        world.disk.push(record);
+        world.input(Input::Stored { revision });
+        world.run(Duration::from_millis(100));
+    }
+    true
+}
+
+/// A session begins, counts, sends an interim update and ends; the program is killed at each of the records of that.
+#[test]
+fn a_kill_at_each_record_keeps_the_session_of_a_client_that_was_answered_and_each_start_has_a_stop() {
+    for most in 3.. {
+        let (mut world, book) = world_with(INTERIM_60);
+        world.is_disk_slow = true;
+        let mut goes_on = true;
+        for step in 0..4 {
+            match step {
+                0 => world.dial(0),
+                1 => {
+                    let session = world.bng.sessions().next().map(|session| session.id);
+                    let session = session.expect("a session");
+                    world.input(Input::Counted { session, counters: counters(7) });
+                    world.run(Duration::from_secs(61));
+                }
+                2 => {
+                    let session = world.bng.sessions().next().expect("a session").id;
+                    world.command(Command::Disconnect(session));
+                }
+                _ => world.run(Duration::from_secs(100)),
+            }
+            goes_on = take_records(&mut world, most);
+            if !goes_on {
+                break;
+            }
+        }
+        let was_up = world.devices[0].address().is_some() && !world.devices[0].client.is_idle();
+        world.restart();
+        world.is_disk_slow = false;
+        assert_eq!(world.online().len(), world.node.len(), "{most} records");
+        assert!(!was_up || world.online().len() == 1, "{most} records: a client lost its session");
+        world.devices[0].client.reset();
+        world.dial(0);
+        assert_eq!(world.online().len(), 1, "{most} records");
+        let session = world.bng.sessions().next().expect("a session").id;
+        world.command(Command::Disconnect(session));
+        world.run(Duration::from_secs(1200));
+        book.assert_balanced(&format!("{most} records"));
+        if goes_on {
+            assert!(most > 8, "{most} records alone");
+            return;
+        }
+    }
+}

@@ -10,6 +10,20 @@ fn dhcp(world: &mut World, line: &str, text: &str) {
 }
 
 #[test]
+fn row_8_a_device_that_moves_to_another_line_has_one_session() {
+    for (rule, line) in [("replace", "access1:100.8"), ("refuse", "access1:100.7")] {
+        let text = format!("moves {rule}, {TEXT}, subscriber dora mac 02:00:00:00:00:07 plan basic");
+        let mut world = World::of(&text, Vec::new());
+        for from in ["access1:100.7", "access1:100.8"] {
+            dhcp(&mut world, from, "discover 02:00:00:00:00:07");
+            dhcp(&mut world, from, "request 02:00:00:00:00:07 want 100.64.0.2 server 100.64.0.1");
+        }
+        let lines: Vec<String> = world.node.iter().map(|add| add.line.to_string()).collect();
+        assert_eq!(lines, [line], "{rule}");
+    }
+}
+
+#[test]
 fn row_39_pppoe_and_dhcp_share_a_line() {
     let text = format!("{TEXT}, subscriber dora mac 02:00:00:00:00:07 plan basic");
     let mut world = World::of(&text, vec![anna()]);
@@ -81,4 +95,32 @@ fn subscribers_with_dhcp_come_online_by_line_or_mac_while_no_radius_server_answe
         dhcp(&mut world, line, &format!("request {client} want 100.64.0.{address} server 100.64.0.1"));
     }
     assert_eq!(world.online().len(), 2, "{:?}", world.bng.counts());
+}
+
+#[test]
+fn attributes_that_are_not_supported_are_counted_or_refused() {
+    for (rule, online, counted) in [("ignore", 1, vec![((0, 250), 1)]), ("refuse", 0, vec![])] {
+        let text = format!(
+            "{RADIUS}, nas unsupported {rule}, {}",
+            TEXT.replace("auth chap-md5 pap", "auth pap chap-md5")
+        );
+        let mut world = World::of(&text, vec![device_with(3, "carl@isp", "secret", Method::Pap)]);
+        world.radius = server(b"secret", &[(250, b"x")]);
+        world.dial(0);
+        assert_eq!(world.online().len(), online, "{rule}");
+        assert_eq!(world.bng.unsupported_attributes().collect::<Vec<_>>(), counted, "{rule}");
+        assert_eq!(world.drops(DropReason::RadiusAnswer), 1 - online as u64, "{rule}");
+    }
+}
+
+#[test]
+fn row_20_requests_for_services_that_are_not_offered_are_served_and_counted() {
+    let mut world = World::new(vec![anna()]);
+    let padi = world.devices[0].client.dial(world.now);
+    let mut packet = weir_bng::pppoe::discovery::Discovery::read(&padi).expect("a PADI");
+    let mut tags = weir_bng::pppoe::tags::TagList::default();
+    tags.push(weir_bng::pppoe::tags::SERVICE_NAME, b"of another provider");
+    packet.tags = tags;
+    world.punt(0, &packet.write().expect("a short packet"));
+    assert_eq!((world.bng.discovery_counts().other_services, world.frames.len()), (1, 1));
 }

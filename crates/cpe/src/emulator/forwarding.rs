@@ -1,15 +1,16 @@
 //! What a device and the far end do with all frames but DHCP: ARP, first packets, numbered traffic, the interface of device 0.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use weir_bng::pppoe::{DISCOVERY, SESSION};
 use weir_bng::{LinkPrefix, Mac, Tags};
-use weir_packet::fields::be16;
+use weir_packet::fields::{be16, be32, put};
 use weir_packet::neighbour::{self, Heard, Host};
 
 use super::{Emulator, Output, Phase, Side};
 use crate::device::State;
 use crate::numbered::{Kind, Number, Route, SHORTEST_FRAME};
+use crate::options::Tapped;
 use crate::summary::Step;
 use crate::traffic::Direction;
 use crate::wire::{ADDRESSES, Head, IPV4, IPV6, tagged, untagged};
@@ -58,10 +59,22 @@ impl Emulator {
         if let Some((route, number)) = Number::read(frame).filter(|(_, number)| number.run == self.run) {
             return self.numbered_at_device(tags, &route, &number, now_ns);
         }
-        if self.options.tap && tags == self.tags(0) {
-            let dst = frame.first_chunk().copied().map(Mac);
-            if dst.is_some_and(|dst| dst == self.options.mac(0) || !dst.is_station()) {
-                out.push(Output::Tap(frame.to_vec()));
+        let Some(dst) = frame.first_chunk().copied().map(Mac) else { return };
+        match self.options.tap {
+            Tapped::None => {}
+            Tapped::First => {
+                let is_own = dst == self.options.mac(0) || !dst.is_station();
+                if is_own && tags == self.tags(0) {
+                    out.push(Output::Tap(frame.to_vec()));
+                }
+            }
+            Tapped::All => {
+                let number = self.options.device(dst).filter(|number| self.tags(*number) == tags);
+                if number.is_some() && be16(frame, 12) == Some(IPV4) {
+                    let mut frame = frame.to_vec();
+                    put(&mut frame, 0, self.options.mac(0).0);
+                    out.push(Output::Tap(frame));
+                }
             }
         }
     }
@@ -102,12 +115,13 @@ impl Emulator {
         }
     }
 
-    /// Takes in a frame of the interface of device 0.
+    /// Takes in a frame of the interface of device 0, or of all.
     pub fn tap_frame(&mut self, frame: &[u8], out: &mut Vec<Output>) {
         let is_own = frame.len() >= ETHERNET && frame.get(6..12) == Some(&self.options.mac(0).0[..]);
         let Some(device) = self.devices.first().filter(|device| device.is_bound() && is_own) else { return };
-        let Some(heard) = self.options.pppoe.as_ref().and_then(|_| neighbour::parse(frame)) else {
-            out.extend(self.on_line(0, frame.to_vec()));
+        let answers = self.options.pppoe.is_some() || self.options.tap == Tapped::All;
+        let Some(heard) = answers.then(|| neighbour::parse(frame)).flatten() else {
+            out.extend(self.stack_frame(frame));
             return;
         };
         // There is no address resolution in PPP: the emulator answers for all hosts but the device itself.
@@ -118,6 +132,20 @@ impl Emulator {
             let own = Host { mac: device.server_mac.0, ip: target };
             out.push(Output::Tap(neighbour::answer(own, from)));
         }
+    }
+
+    /// A packet of the interface as a frame of its device.
+    fn stack_frame(&self, frame: &[u8]) -> Option<Output> {
+        if self.options.tap != Tapped::All {
+            return self.on_line(0, frame.to_vec());
+        }
+        let source = be32(frame, ETHERNET + 12).filter(|_| be16(frame, 12) == Some(IPV4))?;
+        let number = *self.by_address.get(&Ipv4Addr::from(source))?;
+        let device = self.devices.get(number as usize)?;
+        let mut frame = frame.to_vec();
+        put(&mut frame, 0, device.next_hop_mac.0);
+        put(&mut frame, 6, self.options.mac(number).0);
+        self.on_line(number, frame)
     }
 
     /// A device has an address; it asks for the MAC address of its gateway.
@@ -151,7 +179,8 @@ impl Emulator {
             Some(Heard::Question { from, target: IpAddr::V4(target) }) => {
                 let owner = self.by_address.get(&target).copied().filter(|owner| self.tags(*owner) == tags);
                 // The kernel answers for the device that is an interface.
-                let Some(number) = owner.filter(|owner| *owner != 0 || !self.options.tap) else { return };
+                let is_stack = |owner: u32| owner == 0 && self.options.tap == Tapped::First;
+                let Some(number) = owner.filter(|owner| !is_stack(*owner)) else { return };
                 self.messages.arp_answers += 1;
                 let own = Host { mac: self.options.mac(number).0, ip: target.into() };
                 out.push(Output::Access(tagged(tags, neighbour::answer(own, from))));

@@ -14,7 +14,7 @@ use weir_bng::dhcp4::message::{BOOTREPLY, Message, MessageType};
 use weir_bng::dhcp4::options::{LEASE_TIME, MESSAGE_TYPE, ROUTER, SERVER_ID};
 use weir_bng::pppoe::{DISCOVERY, SESSION};
 use weir_cpe::responder::{Responder, Sent};
-use weir_cpe::{Emulator, Load, Mac, Method, Options, Output, Phase, Pppoe, SHORTEST_FRAME, Side};
+use weir_cpe::{Emulator, Load, Mac, Method, Options, Output, Phase, Pppoe, SHORTEST_FRAME, Side, Tapped};
 use weir_packet::neighbour::{Host, answer, question};
 use weir_testkit::repair;
 
@@ -59,7 +59,7 @@ impl World {
             far: "198.18.0.2:7".parse().ok(),
             own_far: true,
             load: Some(load),
-            tap: true,
+            tap: Tapped::First,
             release: true,
             hold: Some(Duration::from_secs(1)),
             rate_per_s: 1000.0,

@@ -13,7 +13,7 @@ use weir_port::duplex::takes_redirected;
 use weir_testbed::bed::Bed;
 use weir_testbed::dut::DutKind;
 use weir_testbed::error::{Error, Result};
-use weir_testbed::external::{ExternalSpec, Sample};
+use weir_testbed::external::{CPU_NS, ExternalSpec, Sample};
 use weir_testbed::interface::Device;
 
 use super::remote::{Hosts, Pair, Remote};
@@ -21,9 +21,6 @@ use crate::error::RunError;
 use crate::frames::PointSpec;
 use crate::interface;
 use weir_record::record::{DropCounter, Owner};
-
-/// A counter of the box with this name is CPU time that it has used, ns: the cost of the DUT.
-const CPU_NS: &str = "cpu_ns";
 
 /// Refuses interfaces that cannot be used, or must not.
 pub(crate) fn check(external: &ExternalSpec, spec: &PointSpec) -> Result<()> {
@@ -72,6 +69,7 @@ pub(crate) fn open_ends(
     notes: &mut Vec<String>,
 ) -> std::result::Result<Hosts, RunError> {
     let external = bed.external().expect("there is a box");
+    notes.extend(external.note().map(String::from));
     let ifindex = bed.ports().map(|port| port.ifindex);
     let seat = Seat { ifindex, names: external.spec().ports.clone(), idle: external.idle() };
     let near = open_tester(&seat, wanted, traffic, notes)?;

@@ -5,8 +5,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use toml_edit::Value;
-use weir_testbed::external::hooks::Ssh;
-use weir_testbed::external::{ExternalSpec, RemoteSpec};
+use weir_agent::ssh::Ssh;
+use weir_testbed::external::{DeviceSpec, ExternalSpec, RemoteSpec};
+use weir_testbed::setup::Mode;
 
 use weir_config::value;
 use weir_config::{Section, shown};
@@ -46,8 +47,12 @@ pub fn read_external(section: Section<'_>) -> Option<ExternalSpec> {
     let timeout = section.one("timeout_s", value::seconds).unwrap_or(TIMEOUT);
     let ssh = |target| Ssh { target, config: config.clone().map(PathBuf::from), timeout };
     let remote = read_remote(&section, remote.map(ssh), [host, port, weir]);
+    let device = read_device(&section, target.clone().map(ssh));
     let mut hook = |key: &'static str| {
         let command = section.one(key, value::text);
+        if command.is_some() && section.has("agent_ports") {
+            section.wrong(key, "is done by weir on the device: remove it, or `agent_ports`".into());
+        }
         if command.is_some() && !section.has("ssh") {
             section.wrong(key, "is run over SSH: add `ssh = \"root@192.0.2.1\"` to [external]".into());
         }
@@ -62,6 +67,7 @@ pub fn read_external(section: Section<'_>) -> Option<ExternalSpec> {
     if !drops.is_empty() && !section.has("counters") {
         section.wrong("drops", "names counters: add the command `counters` to [external]".into());
     }
+    let drops = device.as_ref().map_or(drops, DeviceSpec::drops);
     let allow_default_route = section.one("allow_default_route", yes_or_no).unwrap_or(false);
     section.finish();
     Some(ExternalSpec {
@@ -70,6 +76,7 @@ pub fn read_external(section: Section<'_>) -> Option<ExternalSpec> {
         box_ip: box_ip.map(|both| both.map(|ip| ip.0)),
         tester_ip: tester_ip.map(|both| both.map(|ip| ip.0)),
         mac: mac.map(|both| both.map(|mac| mac.0)),
+        device,
         ssh: target.map(ssh),
         setup,
         setup_input,
@@ -95,6 +102,42 @@ fn read_remote(section: &Section<'_>, ssh: Option<Ssh>, names: [&'static str; 3]
     let ssh = ssh?;
     let port = its_port.or_else(|| section.required(port, "\"eth1\"", value::text))?;
     Some(RemoteSpec { ssh, weir: its_weir.unwrap_or_else(|| "weir".into()), port })
+}
+
+/// weir on the device.
+fn read_device(section: &Section<'_>, ssh: Option<Ssh>) -> Option<DeviceSpec> {
+    let ports = section.axis("agent_ports", value::text);
+    let mode = section.one("agent_mode", value::choice("mode", &Mode::ALL));
+    let weir = section.one("agent_weir", value::text);
+    for key in ["agent_mode", "agent_weir"] {
+        if section.has(key) && !section.has("agent_ports") {
+            let text = "is of weir on the device: add `agent_ports = [\"eth1\", \"eth2\"]` to [external]";
+            section.wrong(key, text.into());
+        }
+    }
+    if section.has("agent_ports") && ssh.is_none() {
+        section.wrong(
+            "agent_ports",
+            "is of weir on the device: add `ssh = \"root@192.0.2.1\"` to [external]".into(),
+        );
+    }
+    let interfaces = match ports.as_deref()? {
+        [one] => [one.clone(), one.clone()],
+        [a, b] => [a.clone(), b.clone()],
+        more => {
+            section.wrong(
+                "agent_ports",
+                format!("{} interfaces: give one for each side, or one for both", more.len()),
+            );
+            return None;
+        }
+    };
+    Some(DeviceSpec {
+        ssh: ssh?,
+        weir: weir.unwrap_or_else(|| "weir".into()),
+        interfaces,
+        mode: mode.unwrap_or(Mode::Forward),
+    })
 }
 
 /// One value for both sides, or one for each.

@@ -20,7 +20,7 @@ use weir_testbed::core_speed::core_step_ns;
 use weir_testbed::cpu::{CpuPlan, DutCpus};
 use weir_testbed::device::Device;
 use weir_testbed::dut::{DutKind, Function};
-use weir_testbed::external::{ExternalSpec, PortEnd};
+use weir_testbed::external::{External, ExternalSpec, PortEnd};
 use weir_testbed::fault::Faults;
 use weir_testbed::interface::Port;
 use weir_testbed::journal::{self, Journal};
@@ -97,6 +97,7 @@ impl Setup {
             return Ok(());
         }
         if let Hosts::Two(pair) = &self.tester {
+            self.bed.external().map_or(Ok(()), External::reconnect)?;
             pair.repair()?;
         } else {
             // Nothing is published, hence nothing is written there.

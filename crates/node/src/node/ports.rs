@@ -125,7 +125,7 @@ impl Arranged {
         for (n, port) in self.plane.ports.iter().enumerate().filter(|(_, port)| port.is_present()) {
             let before = running.config.ports.get(n).filter(|before| before.is_present());
             self.check_port(running, before, port)?;
-            self.check_tags(before, port, &self.backends[n])?;
+            Arranged::check_tags(before, port, &self.backends[n])?;
         }
         for port in self.gone.iter().map(|&n| &running.config.ports[n]) {
             if let Some(tap) = &port.tap {
@@ -168,25 +168,20 @@ impl Arranged {
         Ok(())
     }
 
-    /// Interfaces show tags to AF_XDP since the node has begun, where its ports had some then.
+    /// An AF_XDP port gets its first tags: its interface must show them. Where tags were there from the start, the node has seen to that.
     fn check_tags(
-        &self,
         before: Option<&TextPort>,
         port: &TextPort,
         backend: &Option<Backend>,
     ) -> Result<(), String> {
-        let begins = before.is_some_and(|before| before.vlan.is_plain()) && !port.vlan.is_plain();
-        let Some(Backend::Xdp(interface)) = backend else { return Ok(()) };
-        if begins {
-            return Err(restart(&format!("the first vlan of `{}`, an AF_XDP port", port.name)));
+        let begins = before.is_none_or(|before| before.vlan.is_plain()) && !port.vlan.is_plain();
+        match backend {
+            Some(Backend::Xdp(interface)) if begins => match offload::obstacle_at(interface) {
+                Some(obstacle) => Err(format!("port `{}`: {obstacle}", port.name)),
+                None => Ok(()),
+            },
+            _ => Ok(()),
         }
-        if before.is_none()
-            && !port.vlan.is_plain()
-            && let Some(obstacle) = offload::obstacle_at(interface)
-        {
-            return Err(format!("port `{}`: {obstacle}", port.name));
-        }
-        Ok(())
     }
 
     /// The TAP device of all ports without one has the address of one of them.

@@ -22,6 +22,9 @@ pub struct SubscriberState {
     pub entry: SubscriberEntry,
     /// It is a PPPoE session whose subscriber has sent nothing for a while, not even answers to echo requests.
     pub is_dead: bool,
+    /// When the last packet from the subscriber was accepted: s since 1970, and in a plane alone since its time began. None: never.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_seen_s: Option<u64>,
     /// Frames from the subscriber that were accepted.
     pub from_frames: u64,
     /// Their bytes.
@@ -128,6 +131,7 @@ impl Subscribers {
             Some(SubscriberState {
                 entry,
                 is_dead: known.is_dead,
+                last_seen_s: Some(known.last_seen.ns()).filter(|ns| *ns > 0).map(|ns| ns / 1_000_000_000),
                 from_frames,
                 from_bytes,
                 to_frames,

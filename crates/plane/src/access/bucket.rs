@@ -42,6 +42,17 @@ impl Bucket {
         self.bits_per_s
     }
 
+    /// A frame passes that no bucket limits: then this one is full.
+    #[inline]
+    pub(super) fn note(&mut self, now: Time) {
+        (self.lacks, self.at) = (0, now);
+    }
+
+    /// When the last frame passed; the beginning of time, if there was none.
+    pub(super) fn last(&self) -> Time {
+        self.at
+    }
+
     fn burst(&self) -> u64 {
         self.bits_per_s.saturating_mul(BURST_NS).clamp(LEAST_BURST_BYTES * BYTE, MOST_BURST)
     }
@@ -50,6 +61,7 @@ impl Bucket {
     #[inline]
     pub(super) fn allow(&mut self, now: Time, bytes: usize) -> bool {
         if self.bits_per_s == 0 {
+            self.note(now);
             return true;
         }
         let granted = self.bits_per_s.saturating_mul((now - self.at).as_nanos() as u64);

@@ -148,6 +148,8 @@ pub(super) struct Shown<'a> {
     pub(super) echo_said: (Option<u16>, Option<u8>),
     pub(super) is_dead: bool,
     pub(super) is_routed: bool,
+    /// When its last packet was accepted.
+    pub(super) last_seen: Time,
     /// From it, and to it.
     pub(super) traffic: [Traffic; 2],
     pub(super) counts: [KindCounts; 2],
@@ -450,7 +452,9 @@ impl Subscribers {
         }
         let bytes = frame.bytes().len() + pppoe_bytes(side.line);
         let is_policed = tables.shapers.as_ref().is_none_or(|shapers| shapers.is_policed());
-        if is_policed && !side.bucket.allow(now, bytes) {
+        if !is_policed {
+            side.bucket.note(now);
+        } else if !side.bucket.allow(now, bytes) {
             let [over_rate, _] = &mut tables.details[index].dropped.over_rate;
             *over_rate += 1;
             return Err(Denied::OverRate);
@@ -460,34 +464,6 @@ impl Subscribers {
         tables.policy.dscp.mark(marking, frame);
         clamp_mss(frame, most_bytes);
         tables.count(index, labels, 0, FrameKind::of(frame), bytes);
-        Ok(())
-    }
-
-    /// Whether a packet may go to a subscriber in its state; its class is found, and a walled one's gets the source that it has asked.
-    /// What the node itself answers passes the wall.
-    ///
-    /// # Errors
-    /// Why it is dropped.
-    #[inline]
-    pub(crate) fn admit_to(&mut self, now: Time, frame: &mut Frame<'_>) -> Result<(), Denied> {
-        let tables = self.0.as_mut().ok_or(Denied::NoSession)?;
-        let Subscriber { index, generation } = frame.subscriber;
-        let side = tables.to.record(index).filter(|side| side.generation == generation);
-        match side.and_then(|side| side.standing.state()).ok_or(Denied::NoSession)? {
-            AccessState::Active => {}
-            AccessState::Blocked => {
-                tables.details[index].dropped.blocked += 1;
-                return Err(Denied::Blocked);
-            }
-            AccessState::Walled if frame.is_answer => {}
-            AccessState::Walled => {
-                if let Err(refused) = tables.walled.send_to(now, index, frame) {
-                    tables.details[index].dropped.walled += 1;
-                    return Err(refused.into());
-                }
-            }
-        }
-        tables.policy.dscp.mark(tables.policy.dscp.to, frame);
         Ok(())
     }
 
@@ -544,18 +520,24 @@ impl Subscribers {
         self.0.iter().flat_map(|tables| tables.labels.iter())
     }
 
-    /// A packet goes to its subscriber: it counts, with the headers that it is going to have. Returns where the subscriber is.
+    /// A packet goes to its subscriber, if the state and the rate of that permit it: its class is found, and it counts with the headers
+    /// that it is going to have. A walled subscriber's gets the source that it has asked; what the node itself answers passes the wall.
+    /// Returns where the subscriber is.
     ///
     /// # Errors
     /// Why it is dropped.
     #[inline]
-    pub(crate) fn send_to(&mut self, now: Time, frame: &Frame<'_>) -> Result<Line, Denied> {
+    pub(crate) fn send_to(&mut self, now: Time, frame: &mut Frame<'_>) -> Result<Line, Denied> {
         let tables = self.0.as_mut().ok_or(Denied::NoSession)?;
-        let (to, ip_bytes) = (frame.subscriber, frame.ip_bytes());
-        let side = tables.to.record_mut(to.index).ok_or(Denied::NoSession)?;
-        if !side.standing.is_live() || side.generation != to.generation {
-            return Err(Denied::NoSession);
+        let to = frame.subscriber;
+        let side = tables.to.record(to.index).filter(|side| side.generation == to.generation);
+        match side.and_then(|side| side.standing.state()).ok_or(Denied::NoSession)? {
+            AccessState::Active => {}
+            state => tables.admit_to(now, frame, state)?,
         }
+        tables.policy.dscp.mark(tables.policy.dscp.to, frame);
+        let ip_bytes = frame.ip_bytes();
+        let side = &mut tables.to[to.index];
         let bytes = ip_bytes + ETHERNET + TAG * side.line.tags.count() + pppoe_bytes(side.line);
         let shapers = tables.shapers.as_ref();
         let is_policed = shapers.is_none_or(|shapers| shapers.is_policed());
@@ -677,6 +659,7 @@ impl Subscribers {
             echo_said: details.echo_said,
             is_dead: tables.echoes.is_dead(index),
             is_routed: details.is_routed,
+            last_seen: from.bucket.last(),
             traffic: [from.traffic, to.traffic],
             dropped: details.dropped,
             last_foreign: details.last_foreign,

@@ -44,6 +44,10 @@ impl Interface {
     /// Does its driver take frames that an XDP program redirects to it, as it is now? `None`: the kernel is older than 6.3 and
     /// does not say. To be asked in its network namespace.
     pub(crate) fn takes_redirected(&self) -> Option<bool> {
+        // A node asks each second, on the thread of its frames.
+        if !weir_linux::netdev::is_known() {
+            return None;
+        }
         // SAFETY: all-zero is a valid bpf_xdp_query_opts.
         let mut reported: libbpf_sys::bpf_xdp_query_opts = unsafe { std::mem::zeroed() };
         reported.sz = size_of_val(&reported) as _;

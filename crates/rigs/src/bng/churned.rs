@@ -1,7 +1,7 @@
 //! What a trial of churn found: the same sessions, frames and bytes, as emulator, node and RADIUS server count them. Pure.
 //!
 //! ```text
-//!  emulator: sent, received  =  node: IPv4 from and to subscribers;   node: IPv4 and IPv6  =  RADIUS: all Stops together
+//!  emulator: sent, received  =  node: from and to subscribers, each of IPv4 and IPv6;   node  =  RADIUS: all Stops together
 //!  emulator: sessions that came up  =  RADIUS: Starts  =  RADIUS: Stops
 //! ```
 
@@ -103,8 +103,10 @@ pub(super) struct Churned {
     pub(super) to: Counted,
     /// First packets that were sent: the BNG counts them, too.
     pub(super) first_packets: u64,
-    /// Bytes of each frame on the line.
-    pub(super) line_bytes: u64,
+    /// Of the numbered frames those of IPv6: sent from subscribers, received by them.
+    pub(super) ipv6: [u64; 2],
+    /// Bytes of a numbered frame on the line, and of a first packet.
+    pub(super) line_bytes: [u64; 2],
     pub(super) ends: Ends,
     pub(super) left_behind: Option<u64>,
     pub(super) own_losses: u64,
@@ -118,7 +120,7 @@ impl Churned {
     pub(super) fn of(
         summary: &Summary,
         time: Duration,
-        line_bytes: u64,
+        line_bytes: [u64; 2],
         ends: Ends,
         left_behind: Option<u64>,
     ) -> Churned {
@@ -133,6 +135,10 @@ impl Churned {
             from: Counted::of(summary.from_subscriber),
             to: Counted::of(summary.to_subscriber),
             first_packets: summary.up + churn.up_again + summary.retransmissions.first_packet,
+            ipv6: [
+                summary.from_subscriber.map_or(0, |traffic| traffic.sent6),
+                summary.to_subscriber.map_or(0, |traffic| traffic.received6),
+            ],
             line_bytes,
             ends,
             left_behind,
@@ -143,9 +149,12 @@ impl Churned {
     /// By how many frames and bytes the node's counters differ from the emulator's: from subscribers, what it sent; to them, what arrived.
     pub(super) fn difference(&self) -> Option<Traffic> {
         let NodeCounts { from, to } = self.ends.node?;
-        let whole = |frames: u64| [frames, frames * self.line_bytes];
-        let sent = whole(self.from.sent + self.first_packets);
-        Some(plus(apart(from.v4, sent), apart(to.v4, whole(self.to.received))))
+        let ([each, first], [sent6, received6]) = (self.line_bytes, self.ipv6);
+        let whole = |frames: u64, bytes: u64| [frames, frames * bytes];
+        let sent = plus(whole(self.from.sent - sent6, each), whole(self.first_packets, first));
+        let v4 = plus(apart(from.v4, sent), apart(to.v4, whole(self.to.received - received6, each)));
+        let v6 = plus(apart(from.v6, whole(sent6, each)), apart(to.v6, whole(received6, each)));
+        Some(plus(v4, v6))
     }
 
     /// By how many frames and bytes accounting differs from the node's counters.
@@ -169,18 +178,19 @@ mod tests {
     fn counters_of_three_ends_are_compared_in_frames_and_bytes() {
         let counted = |frames| Counted { sent: frames, received: frames, ..Counted::default() };
         let node = NodeCounts {
-            from: Families { v4: [110, 110 * 76], v6: [3, 300] },
-            to: Families { v4: [50, 50 * 76], v6: [0, 0] },
+            from: Families { v4: [110, 100 * 96 + 10 * 76], v6: [3, 3 * 96] },
+            to: Families { v4: [50, 50 * 96], v6: [0, 0] },
         };
-        let told =
-            Told { starts: 30, stops: 30, from: [113, 110 * 76 + 300], to: [50, 50 * 76], ..Told::default() };
+        let (from, to) = ([113, 103 * 96 + 10 * 76], [50, 50 * 96]);
+        let told = Told { starts: 30, stops: 30, from, to, ..Told::default() };
         let ends = Ends { node: Some(node), told: Some(told) };
         let same = Churned {
             began: 30,
-            from: counted(100),
+            from: counted(103),
             to: counted(50),
             first_packets: 10,
-            line_bytes: 76,
+            ipv6: [3, 0],
+            line_bytes: [96, 76],
             ends,
             ..Churned::default()
         };
@@ -188,7 +198,7 @@ mod tests {
         assert_eq!(same.accounting_difference(), Some([0, 0]));
         assert_eq!(same.unaccounted(), Some(0));
         let other = Churned { began: 31, first_packets: 11, to: counted(49), ..same };
-        assert_eq!(other.difference(), Some([2, 152]));
+        assert_eq!(other.difference(), Some([2, 76 + 96]));
         assert_eq!(other.unaccounted(), Some(2));
         assert_eq!(Churned::default().difference(), None);
     }

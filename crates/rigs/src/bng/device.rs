@@ -7,6 +7,7 @@ use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use serde_json::Value;
 use weir_cpe::radius::Accounted;
 use weir_cpe::responder;
 use weir_lab::error::RunError;
@@ -107,6 +108,14 @@ impl Device {
         match self {
             Device::Weir(weir) => weir.forwarded().map(Some),
             Device::Responder(_) | Device::External => Ok(None),
+        }
+    }
+
+    /// Sessions with this plan, as its node shows them; null: it does not say.
+    pub(super) fn subscribers(&self, plan: &str) -> Result<Value, RunError> {
+        match self {
+            Device::Weir(weir) => weir.subscribers(plan),
+            Device::Responder(_) | Device::External => Ok(Value::Null),
         }
     }
 

@@ -12,7 +12,7 @@ use std::thread;
 use std::time::Duration;
 
 use weir_cpe::run::Event;
-use weir_cpe::{Options, Template};
+use weir_cpe::{Options, Tapped, Template};
 use weir_lab::error::RunError;
 use weir_lab::run::folder::Folder;
 use weir_lab::run::process::Process;
@@ -44,7 +44,7 @@ pub(super) fn measure(
     journal: &mut Journal,
 ) -> Result<Trial, RunError> {
     let mut options =
-        Options { first_mac: SLOW_MAC, tap: true, own_far: false, far: None, hold: None, ..options };
+        Options { first_mac: SLOW_MAC, tap: Tapped::First, own_far: false, far: None, hold: None, ..options };
     if let Some(pppoe) = &mut options.pppoe {
         pppoe.login = Template(SLOW_LOGIN.into());
     }

@@ -4,7 +4,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use weir_cpe::run::Event;
-use weir_cpe::{Flood, FloodKind, Load, Options, Phase, SHORTEST_FRAME};
+use weir_cpe::{Flood, FloodKind, Load, Options, Phase, SHORTEST_FRAME, SHORTEST_FRAME6};
 use weir_lab::error::RunError;
 use weir_record::record::Trial;
 
@@ -17,8 +17,9 @@ use super::trials::{Bench, MOST_BEFORE_FORWARDING};
 const TIMEOUT: Duration = Duration::from_secs(4);
 /// Interval of the echo requests of an idle device.
 const ECHO: Duration = Duration::from_secs(30);
-/// After a cold start the program writes for a while: CPU time counts from then on.
-const SETTLED: Duration = Duration::from_secs(5);
+/// After a cold start the program writes for a while, and each session gets two more router advertisements 16 s apart: CPU time counts from
+/// then on.
+const SETTLED: Duration = Duration::from_secs(40);
 /// Sessions that end per second, and how long a device waits before it begins again.
 const CHURN_PER_S: f64 = 200.0;
 const PAUSE_S: f64 = 1.0;
@@ -70,17 +71,16 @@ impl Bench<'_> {
         let rate_per_s = (rate_per_s / 2.0).clamp(1.0, MOST_BEFORE_FORWARDING);
         let each = CHURN_FPS / f64::from(sessions);
         let mean_s = (f64::from(sessions) / CHURN_PER_S - PAUSE_S).max(0.1);
+        let far6 = self.far6();
+        let frame_bytes = if far6.is_some() { SHORTEST_FRAME6 } else { SHORTEST_FRAME };
         let options = Options {
-            load: Some(Load {
-                from_subscriber_fps: each,
-                to_subscriber_fps: each,
-                frame_bytes: SHORTEST_FRAME,
-            }),
+            load: Some(Load { from_subscriber_fps: each, to_subscriber_fps: each, frame_bytes }),
+            far6,
             hold: Some(self.plan.life),
             churn: Some(Duration::from_secs_f64(mean_s)),
             ..self.options(sessions, rate_per_s)
         };
-        let line_bytes = options.line_bytes(SHORTEST_FRAME) as u64;
+        let line_bytes = [frame_bytes, SHORTEST_FRAME].map(|bytes| options.line_bytes(bytes) as u64);
         let before = (self.device.forwarded()?, self.device.accounted());
         let summary = self.street.emulate(options, stop, &mut |_| ())?;
         let left_behind = self.device.sessions_after_release()?;

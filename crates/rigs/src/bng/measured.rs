@@ -10,6 +10,7 @@ use weir_record::record::{Bound, Detail, Figure, Statistic};
 
 use super::churned::Churned;
 use super::device::{Program, RestartTimes};
+use super::many::Many;
 
 /// Of the section, and of the figures in records.
 pub(super) const ID: &str = "bng";
@@ -294,6 +295,7 @@ pub(super) struct Found {
     pub(super) stormed: Vec<Stormed>,
     /// Mbit/s of TCP through a plan.
     pub(super) goodput: Vec<f64>,
+    pub(super) many: Vec<Many>,
 }
 
 /// `frames/s from subscriber, 1000 sessions`.
@@ -323,6 +325,9 @@ pub(super) const CHURN_LEFT: &str = "churn, sessions left behind";
 pub(super) const STORM_LOST: &str = "frames lost beside a flood of PADI";
 pub(super) const STORM_DROPPED: &str = "PADI of the flood dropped before the control program";
 pub(super) const STORM_P99: &str = "p99 beside a flood of PADI by p99 beside unknown_vlan";
+pub(super) const MANY_ERROR: &str = "TCP at 1 Mbit/s, largest difference of a byte counter";
+pub(super) const MANY_DELAY: [&str; 2] =
+    ["TCP at 1 Mbit/s, time in the node, p50", "TCP at 1 Mbit/s, time in the node, p99"];
 pub(super) const GOODPUT: &str = "TCP through a plan of 20 Mbit/s";
 
 impl Found {
@@ -355,6 +360,11 @@ impl Found {
         let lost = control.map(|restarted| (restarted.from.lost() + restarted.to.lost()) as f64);
         figures.push(median(RESTART_LOSS, unit::FRAMES, lost.collect()));
         figures.push(median(GOODPUT, MBIT_PER_S, self.goodput.clone()));
+        let many = |of: &dyn Fn(&Many) -> Option<f64>| self.many.iter().filter_map(of).collect();
+        figures.push(median(MANY_ERROR, PERCENT, many(&|many| Some(many.error() * 100.0))));
+        for (place, name) in MANY_DELAY.into_iter().enumerate() {
+            figures.push(median(name, unit::SECONDS, many(&|many| Some(many.delay_s?[place]))));
+        }
         figures.extend(self.of_life());
         figures.retain(|figure| !figure.values.is_empty());
         figures
@@ -456,6 +466,12 @@ impl Found {
                     forwarded.sessions
                 ));
             }
+        }
+        for many in self.many.iter().filter(|many| many.stopped_s > 0.01 * many.seconds) {
+            found.push(format!(
+                "This machine stood still for {:.1} s of {:.0} s while TCP sent to subscribers: their counters say less.",
+                many.stopped_s, many.seconds
+            ));
         }
         if self.set_ups.iter().any(|(_, is_bounded)| !is_bounded) {
             found.push(

@@ -6,7 +6,7 @@
 //!
 //! Files:
 //! - `plan.rs`: the options; `street.rs`: namespaces and wires; `device.rs`, `weir.rs`: the BNGs; `aaa.rs`: RADIUS servers beside weir
-//! - `run.rs`: the order of the trials; `trials.rs`, `life.rs`, `goodput.rs`: each kind of trial
+//! - `run.rs`: the order of the trials; `trials.rs`, `life.rs`, `goodput.rs`, `many.rs`: each kind of trial
 //! - `measured.rs`, `churned.rs`: details and figures; `report.rs`: the answer and the section of a report
 
 use std::sync::Arc;
@@ -28,6 +28,7 @@ mod churned;
 mod device;
 mod goodput;
 mod life;
+mod many;
 mod measured;
 mod plan;
 mod report;

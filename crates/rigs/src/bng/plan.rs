@@ -6,11 +6,14 @@ use std::time::Duration;
 use weir_config::{Section, value};
 use weir_cpe::Lines;
 
+use super::many::WINDOW;
+
 /// Most trials of a search for a rate of set-ups: it doubles, then it is bisected.
 pub(super) const SEARCH_TRIALS: u32 = 14;
 
-/// How long sessions are idle after a cold start: longer than between two looks of the control program at 64,000 sessions.
-pub(super) const COLD_HOLD: Duration = Duration::from_secs(35);
+/// How long sessions are idle after a cold start: after the first router advertisements, longer than between two looks of the control program
+/// at 64,000 sessions.
+pub(super) const COLD_HOLD: Duration = Duration::from_secs(75);
 
 /// The experiment. Lists have at least one value.
 #[derive(Debug, Clone, PartialEq)]
@@ -129,6 +132,8 @@ pub(super) enum Kind {
     Restart,
     /// TCP through a plan of 20 Mbit/s.
     Tcp,
+    /// TCP to 200 subscribers with plans of 1 Mbit/s.
+    Many,
     /// All devices start at once; then they are idle.
     Cold,
     /// Sessions end and begin again.
@@ -138,11 +143,12 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    const ALL: [(Kind, &'static str); 7] = [
+    const ALL: [(Kind, &'static str); 8] = [
         (Kind::SetUps, "set-ups"),
         (Kind::Forwarding, "forwarding"),
         (Kind::Restart, "restart"),
         (Kind::Tcp, "tcp"),
+        (Kind::Many, "tcp-many"),
         (Kind::Cold, "cold"),
         (Kind::Churn, "churn"),
         (Kind::Storm, "storm"),
@@ -187,6 +193,7 @@ impl Concentrators {
                 self.sessions.iter().map(|sessions| self.trial + come_and_go(*sessions)).sum()
             }
             Kind::Restart | Kind::Tcp => Duration::from_secs(5),
+            Kind::Many => WINDOW + Duration::from_secs(10),
             Kind::Cold => COLD_HOLD + come_and_go(self.most_sessions()),
             Kind::Churn => self.life + come_and_go(self.most_sessions()),
             Kind::Storm => self.life * 2,

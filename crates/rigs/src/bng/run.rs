@@ -14,7 +14,7 @@ use weir_cpe::FloodKind;
 use super::device::{Device, Program};
 use super::goodput;
 use super::measured::{Forwarded, Found, Goodput, ID, Restarted, SetUps};
-use super::plan::{Concentrators, Entry, Kind, SEARCH_TRIALS};
+use super::plan::{Aaa, Concentrators, Entry, Kind, SEARCH_TRIALS};
 use super::street::Street;
 use super::trials::Bench;
 use weir_lab::error::RunError;
@@ -119,6 +119,7 @@ impl Entrant<'_, '_> {
                 Kind::Forwarding => self.forwarding(round, rate_per_s)?,
                 Kind::Restart => self.restarts(round, rate_per_s, journal)?,
                 Kind::Tcp => self.goodput(round, journal)?,
+                Kind::Many => self.many(round)?,
                 Kind::Cold => {
                     let cold = self.trial(round, "cold start", |bench, stop| bench.cold(stop))?;
                     self.found.cold.extend(cold);
@@ -183,6 +184,16 @@ impl Entrant<'_, '_> {
             goodput::measure(&bench.street, options, stop, journal)
         })?;
         self.found.goodput.extend(rate.map(|goodput| goodput.bits_per_s / 1e6));
+        Ok(())
+    }
+
+    fn many(&mut self, round: u32) -> Result<(), RunError> {
+        // A RADIUS server does not know their devices.
+        if !matches!(self.bench.device, Device::Weir(_)) || self.bench.entry.aaa != Aaa::Local {
+            return Ok(());
+        }
+        let many = self.trial(round, "TCP of many subscribers", |bench, stop| bench.many(stop))?;
+        self.found.many.extend(many);
         Ok(())
     }
 

@@ -10,7 +10,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::atomic::AtomicBool;
 
 use weir_cpe::run::{Event, Interfaces, run};
-use weir_cpe::{Mac, Options, Summary};
+use weir_cpe::{Mac, Options, Summary, Tapped};
 use weir_lab::error::RunError;
 use weir_linux::Error;
 use weir_linux::namespace::Namespace;
@@ -67,7 +67,7 @@ impl Street {
         observe: &mut (dyn FnMut(Event<'_>) + Send),
     ) -> Result<Summary, RunError> {
         let far = options.own_far.then_some(&*self.far);
-        let tap = options.tap.then_some(TAP);
+        let tap = (options.tap != Tapped::None).then_some(TAP);
         let interfaces = Interfaces { access: &self.access, far, tap };
         let cpu = CpuPlan::choose(DutCpus::Count(1))?.tester.first().copied();
         let emulate = || {

@@ -1,6 +1,6 @@
 //! The trials at one concentrator.
 
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddrV4};
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc;
 use std::thread;
@@ -17,7 +17,7 @@ use super::device::{Device, Program, RestartTimes};
 use super::measured::{Forwarded, Restarted, SetUps};
 use super::plan::{Access, Concentrators, Entry};
 use super::street::Street;
-use super::weir::LOGIN;
+use super::weir::{FAR6, LOGIN};
 
 /// Port of the far end: echo (RFC 862).
 const PORT: u16 = 7;
@@ -73,6 +73,12 @@ impl Bench<'_> {
             seed: self.seed,
             ..Options::new(devices)
         }
+    }
+
+    /// The address of IPv6 of the far end, where devices and the concentrator have IPv6.
+    pub(super) fn far6(&self) -> Option<Ipv6Addr> {
+        let has_ipv6 = self.entry.access == Access::Pppoe && matches!(self.device, Device::Weir(_));
+        has_ipv6.then_some(FAR6)
     }
 
     /// Set-ups at a rate, then releases.

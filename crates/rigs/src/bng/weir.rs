@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::fs;
+use std::net::Ipv6Addr;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::thread;
@@ -26,6 +27,7 @@ use weir_testbed::memory::resident_bytes;
 use super::aaa::{self, PASSWORD, SLOW_LOGIN, Server};
 use super::churned::NodeCounts;
 use super::device::{Program, RestartTimes};
+use super::many::{MANY_LOGIN, MANY_MAC, MOST as MANY, PLAN};
 use super::plan::{Aaa, Access, Concentrators, Entry, Kind};
 use super::street::{ACCESS, FAR, HOSTS};
 
@@ -35,6 +37,8 @@ const CONTROL: &str = "weir-bngd";
 pub(super) const SLOW_MAC: Mac = Mac([2, 0, 0x77, 0, 0, 1]);
 /// Names of devices that dial in.
 pub(super) const LOGIN: &str = "user{n}@isp";
+/// The far end, a neighbour of the node.
+pub(super) const FAR6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0x200, 0, 0, 0, 0, 2);
 /// Files in the folder of a concentrator.
 const TEXT: &str = "isp.node";
 const SUBSCRIBERS: &str = "subscribers";
@@ -226,6 +230,11 @@ impl Weir {
         Ok(counts)
     }
 
+    /// Sessions of the node with this plan, and what they have counted.
+    pub(super) fn subscribers(&self, plan: &str) -> Result<Value, RunError> {
+        self.ask(&["node", "show", "subscribers", plan, "--json"], NODE_SOCKET)
+    }
+
     /// Sessions of the node.
     fn node_sessions(&self) -> Result<u64, RunError> {
         let plans = self.ask(&["node", "show", "plans", "--json"], NODE_SOCKET)?;
@@ -302,17 +311,19 @@ fn text(plan: &Concentrators, entry: Entry) -> String {
             format!(",\n  pppoe auth chap-md5 {limits}{}", aaa::items(entry.aaa))
         }
     };
-    let (gateway, six) = match entry.access {
-        Access::Pppoe => {
-            (", gateway 2001:db8:100::1/40", "pool six 2001:db8:100::/42 router 2001:db8:100::1/40,\n  ")
-        }
-        Access::Dhcp | Access::PppoeIpv4 => ("", ""),
+    let (gateway, wan, six) = match entry.access {
+        Access::Pppoe => (
+            ", gateway 2001:db8:100::1/40",
+            ", 2001:db8:200::1/64",
+            "pool six 2001:db8:100::/42 router 2001:db8:100::1/40,\n  ",
+        ),
+        Access::Dhcp | Access::PppoeIpv4 => ("", "", ""),
     };
     format!(
         "node access1({vlan}access, on {ACCESS})\n  > access(gateway 100.64.0.1/10{gateway})\n  > route(default via 198.18.0.2)\n  \
-         > wan(198.18.0.1/24, on {FAR}) hosts(198.18.2.1/24, on {HOSTS})\n\
-         limits(punt-dhcp4 1000000, punt-pppoe-discovery {discovery_per_s}, punt-ppp-control 1000000)\nrun(host none)\n\
-         bng(pool main 100.64.0.2-100.127.255.254 router 100.64.0.1/10,\n  {six}plan fast down 10Gbit up 10Gbit, plan slow down 20Mbit up 5Mbit,\n  \
+         > wan(198.18.0.1/24{wan}, on {FAR}) hosts(198.18.2.1/24, on {HOSTS})\n\
+         limits(punt-dhcp4 1000000, punt-pppoe-discovery {discovery_per_s}, punt-ppp-control 1000000, punt-nd 1000000)\nrun(host none)\n\
+         bng(pool main 100.64.0.2-100.127.255.254 router 100.64.0.1/10,\n  {six}plan fast down 10Gbit up 10Gbit, plan slow down 20Mbit up 5Mbit, plan {PLAN} down 1Mbit up 1Mbit,\n  \
          limit line 1000000 burst 1000000, limit subscriber 1000 burst 1000{pppoe})\n"
     )
 }
@@ -329,6 +340,16 @@ fn subscribers(plan: &Concentrators, entry: Entry) -> String {
             format!("slow login {SLOW_LOGIN} plan slow password {PASSWORD}\n")
         }
     };
+    let many = weir_cpe::Options { first_mac: MANY_MAC, ..weir_cpe::Options::new(MANY) };
+    for number in (0..MANY).filter(|_| plan.trials.contains(&Kind::Many)) {
+        let _ = match entry.access {
+            Access::Dhcp => writeln!(text, "many{number} mac {} plan {PLAN}", many.mac(number)),
+            Access::Pppoe | Access::PppoeIpv4 => {
+                let login = MANY_LOGIN.replace("{n}", &number.to_string());
+                writeln!(text, "many{number} login {login} plan {PLAN} password {PASSWORD}")
+            }
+        };
+    }
     for number in 0..plan.most_devices() {
         let _ = match entry.access {
             Access::Dhcp => writeln!(text, "s{number} mac {} plan fast", options.mac(number)),

@@ -13,20 +13,23 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use weir_agent::ssh::Ssh;
 use weir_packet::flow::IpVersion;
 
 use crate::error::{Error, Result};
 use crate::interface::{Device, Port};
 use crate::topology::Side;
+use device::{Device as DeviceAgent, Reading};
 use weir_linux::namespace::Namespace;
 use weir_linux::rtnl::Mac;
 
+pub(crate) mod device;
 mod end;
-pub mod hooks;
+mod hooks;
 mod neighbours;
 
+pub use device::{CPU_NS, DeviceSpec};
 pub use end::{NearEnd, PortEnd};
-use hooks::Ssh;
 
 /// Where the box is and how it is talked to.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -42,6 +45,8 @@ pub struct ExternalSpec {
     pub tester_ip: Option<[IpAddr; 2]>,
     /// Ethernet addresses of the box on both sides; `None`: it is asked.
     pub mac: Option<[Mac; 2]>,
+    /// weir on the device: it does what the commands below do otherwise.
+    pub device: Option<DeviceSpec>,
     /// How its shell is reached.
     pub ssh: Option<Ssh>,
     /// Makes it what it is to be; run before each point.
@@ -95,6 +100,8 @@ pub struct External {
     ends: Vec<Arc<dyn PortEnd>>,
     ports: [Port; 2],
     idle: Namespace,
+    /// The agent of the device, if it has one.
+    device: Option<DeviceAgent>,
 }
 
 /// What the interfaces, and the box where it is asked, have counted.
@@ -131,6 +138,7 @@ impl External {
             });
             spec.ask("setup", command, input.transpose()?.as_deref())?;
         }
+        let device = spec.device.as_ref().map(|device| DeviceAgent::open(device, ip)).transpose()?;
         let port = |side: Side| -> Result<Port> {
             let end = ends.get(side as usize).unwrap_or(&ends[0]);
             let next_hop_mac = match spec.mac {
@@ -143,7 +151,7 @@ impl External {
         if spec.is_hairpin() {
             ports[1].ifindex = 0;
         }
-        let external = External { spec: spec.clone(), ends, ports, idle: Namespace::new()? };
+        let external = External { spec: spec.clone(), ends, ports, idle: Namespace::new()?, device };
         external.reset()?;
         Ok(external)
     }
@@ -163,21 +171,42 @@ impl External {
         &self.idle
     }
 
+    /// What a reader must know about the device.
+    pub fn note(&self) -> Option<&str> {
+        self.device.as_ref().map(DeviceAgent::note)
+    }
+
+    /// Connects to the device again if the connection was lost.
+    ///
+    /// # Errors
+    /// [`Error::Device`].
+    pub fn reconnect(&self) -> Result<()> {
+        self.device.as_ref().map_or(Ok(()), DeviceAgent::reconnect)
+    }
+
     /// Lets the box forget its flows.
     pub(crate) fn reset(&self) -> Result<()> {
+        if let Some(device) = &self.device {
+            return device.reset();
+        }
         let Some(command) = &self.spec.reset else { return Ok(()) };
         self.spec.ask("reset", command, None).map(drop)
     }
 
     /// What has become of the ends, in words; empty while all is well.
     pub(crate) fn broken(&self) -> Vec<String> {
-        self.ends.iter().filter_map(|end| end.broken()).collect()
+        let ends = self.ends.iter().filter_map(|end| end.broken());
+        ends.chain(self.device.as_ref().and_then(DeviceAgent::broken)).collect()
     }
 
     /// Reads all counters.
     pub(crate) fn sample(&self) -> Result<Sample> {
         let read = |end: &Arc<dyn PortEnd>| Ok((end.port().ifname, end.counters()?));
         let nics = self.ends.iter().map(read).collect::<Result<_>>()?;
+        if let Some(device) = &self.device {
+            let Reading { counters, memory } = device.read()?;
+            return Ok(Sample { nics, counters, memory });
+        }
         let numbers = |hook: &str, command: &Option<String>| match command {
             Some(command) => hooks::numbers(hook, &self.spec.ask(hook, command, None)?),
             None => Ok(BTreeMap::new()),
@@ -192,7 +221,13 @@ impl External {
 
 impl ExternalSpec {
     fn ask(&self, hook: &str, command: &str, input: Option<&str>) -> Result<String> {
-        self.ssh.as_ref().expect("a plan with hooks names the box").run(hook, command, input)
+        let ssh = self.ssh.as_ref().expect("a plan with hooks names the box");
+        ssh.run(command, input.unwrap_or_default().as_bytes()).map_err(|why| Error::Hook {
+            hook: hook.into(),
+            target: ssh.target.clone(),
+            command: command.into(),
+            why,
+        })
     }
 }
 
@@ -204,7 +239,7 @@ impl Sample {
             now.subtract(before);
         }
         for (name, now) in &mut delta.counters {
-            *now -= earlier.counters.get(name).unwrap_or(&0);
+            *now = now.saturating_sub(*earlier.counters.get(name).unwrap_or(&0));
         }
         delta
     }

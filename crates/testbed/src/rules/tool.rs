@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use crate::error::{Error, Result};
-use crate::journal::dying_with_parent;
+use weir_linux::process::dying_with_parent;
 
 /// A program and where to get it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -7,7 +7,8 @@ use clap::{Args, ValueEnum};
 use weir_config::rate::fps;
 use weir_config::unit;
 use weir_cpe::{
-    ClientId, Lines, Load, Mac, Method, Options, Pppoe, Preset, SHORTEST_FRAME, SHORTEST_FRAME6, Template,
+    ClientId, Lines, Load, Mac, Method, Options, Pppoe, Preset, SHORTEST_FRAME, SHORTEST_FRAME6, Tapped,
+    Template,
 };
 
 use super::frames::seconds;
@@ -228,7 +229,7 @@ impl Cpe {
             monkey: self.monkey,
             release: self.release,
             release_per_s: None,
-            tap: self.tap.is_some(),
+            tap: if self.tap.is_some() { Tapped::First } else { Tapped::None },
             seed: self.seed.unwrap_or(seed),
         }
     }

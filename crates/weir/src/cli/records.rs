@@ -197,7 +197,8 @@ pub(crate) struct Compare {
 Examples:
   weir trend quick
   weir trend rfc2544 --goal throughput --point frame_bytes=64
-  weir trend nightly -o trend.html")]
+  weir trend nightly -o trend.html
+  weir trend quick --by kernel       kernels beside each other, whenever they were measured")]
 pub(crate) struct Trend {
     /// Name of the plan, as `weir list` shows it
     #[arg(value_name = "PLAN")]
@@ -210,12 +211,25 @@ pub(crate) struct Trend {
     /// Only points with this setting; repeatable
     #[arg(long = "point", value_name = "NAME=VALUE", value_parser = setting)]
     pub(crate) settings: Vec<(String, String)>,
+    /// What the values are ordered by
+    #[arg(long, value_enum, default_value_t, value_name = "ORDER")]
+    pub(crate) by: TrendOrder,
     /// Write charts of the series to one HTML file
     #[arg(short, long, value_name = "FILE", conflicts_with = "json")]
     pub(crate) output: Option<PathBuf>,
     /// Write the result as JSON
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// What the values of a trend are ordered by.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum TrendOrder {
+    /// The start of the runs
+    #[default]
+    Date,
+    /// The kernel: a table of kernels and devices with ratios to the oldest kernel
+    Kernel,
 }
 
 /// An intended difference between compared runs.

@@ -23,6 +23,8 @@ Examples:
   weir run mine.toml --seed 7 --report mine.html   your own plan
   weir run repeat quick --times 6                  how much six runs differ in each result
   weir run buffers --shard 3/8 --seed 7            one part of a grid; `weir merge` merges the parts
+  weir run buffers --on hosts.toml                 on other hosts over SSH, in shards
+  weir run quick --on hosts.toml --each            on each of these hosts; a table of their kernels
   weir run --resume last                           continue an interrupted run
   weir run quick --against 3 --fail-on slower      after a change: exit code 4 if a point is slower than in run 3
   weir run a.toml b.toml --compare                 two plans alternately, six times each
@@ -59,6 +61,16 @@ pub(crate) struct Run {
     /// each other are in the same part
     #[arg(long, value_name = "I/N", requires = "seed", conflicts_with_all = ["compare", "resume"])]
     pub(crate) shard: Option<String>,
+    /// Measure on other hosts: a file with their addresses and roles, see docs/many-machines.md. weir is copied to hosts where it is
+    /// missing or older. Workers share the plan in shards; a host that fails loses only its own trials
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["compare", "resume", "shard"])]
+    pub(crate) on: Option<PathBuf>,
+    /// With --on: number of shards, at least one for each worker [default: one for each worker]
+    #[arg(long, value_name = "N", requires = "on", value_parser = clap::value_parser!(u16).range(1..=4096))]
+    pub(crate) shards: Option<u16>,
+    /// With --on: each worker measures the whole plan; the result is a table of kernels and devices
+    #[arg(long, requires = "on", conflicts_with_all = ["shards", "against", "report"])]
+    pub(crate) each: bool,
     /// Seed of all random decisions; the same seed repeats a run [default: a new one, stored in the record]
     #[arg(long, value_name = "N")]
     pub(crate) seed: Option<u64>,
@@ -102,6 +114,12 @@ impl Run {
             [word, plan] if word == REPEAT && !self.compare => Some(plan),
             _ => None,
         }
+    }
+
+    /// The plan of a shard.
+    pub(crate) fn shard(&self, shard: &str) -> Result<Plan, PlanError> {
+        let name = self.plans.first().map_or(OsStr::new(""), OsString::as_os_str);
+        Run { shard: Some(shard.into()), ..self.clone() }.changes().load(name)
     }
 
     /// The changes to the plans.

@@ -6,6 +6,8 @@
 //!  Received 1000 frames, sent 990 (dropped 3: ring full 3)
 //! ```
 
+use std::time::{SystemTime, UNIX_EPOCH};
+
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use weir_config::rate::Rate;
@@ -106,14 +108,21 @@ fn subscriber(Figures { state, now_bits_per_s }: Figures) -> String {
     let group: String = group.into_iter().map(|name| format!(" group {name}")).collect();
     let is = if is == AccessState::Active { String::new() } else { format!(" {is}") };
     let prefixes: String = prefixes.iter().map(|prefix| format!(" {prefix}")).collect();
+    let seen = state.last_seen_s.map(|at_s| format!(", last seen {} s ago", now_s().saturating_sub(at_s)));
+    let seen = seen.unwrap_or_default();
     let now: String = now_bits_per_s.map_or_else(String::new, |[from, to]| {
         format!(", now from {} to {}", Rate::BitsPerS(from as f64), Rate::BitsPerS(to as f64))
     });
     format!(
-        "session {session} {port} {tags} {mac}{pppoe}{prefixes}{plan}{group}{is}{dead} from {} frames {} bytes, to {} frames {} bytes{now}",
+        "session {session} {port} {tags} {mac}{pppoe}{prefixes}{plan}{group}{is}{dead} from {} frames {} bytes, to {} frames {} bytes{seen}{now}",
         state.from_frames, state.from_bytes, state.to_frames, state.to_bytes
     ) + &queue(" from", &state.from_queue, true)
         + &queue(" to", &state.to_queue, true)
+}
+
+/// Of the clock of this machine, s since 1970.
+fn now_s() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs())
 }
 
 /// What waits for a rate, where any frame had to: a line.

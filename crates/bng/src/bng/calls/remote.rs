@@ -26,7 +26,7 @@ use crate::radius::attribute::Attributes;
 use crate::radius::client::{self, Client, Failure, Server, Timers, Token};
 use crate::radius::limits::quotas;
 use crate::radius::packet::code;
-use crate::radius::plans::{PlanTable, PlanWish};
+use crate::radius::plans::PlanWish;
 use crate::random::Random;
 use crate::subscriber::{Key, Status, Subscriber};
 use crate::subscribers::{Index, OnDisk};
@@ -35,7 +35,6 @@ use crate::subscribers::{Index, OnDisk};
 #[derive(Debug)]
 pub(super) struct Remote {
     client: Client,
-    plans: PlanTable,
     /// How often attributes of Accepts were ignored: vendor (0: none) and type.
     unsupported: BTreeMap<(u32, u8), u64>,
     deadline: Option<Duration>,
@@ -44,8 +43,7 @@ pub(super) struct Remote {
 impl Remote {
     pub(super) fn new(random: &mut Random) -> Remote {
         let client = Client::new(Timers::default(), Random::new(random.bytes()));
-        let (plans, unsupported) = (PlanTable::default(), BTreeMap::new());
-        Remote { client, plans, unsupported, deadline: None }
+        Remote { client, unsupported: BTreeMap::new(), deadline: None }
     }
 
     pub(super) fn client(&mut self) -> &mut Client {
@@ -179,7 +177,7 @@ impl Bng {
         attributes: &Attributes,
         out: &mut Outputs,
     ) -> Result<Login, DropReason> {
-        let accept = Accept::read(attributes, &self.calls.remote.plans, self.config.aaa.unsupported);
+        let accept = Accept::read(attributes, &self.config.aaa.plans, self.config.aaa.unsupported);
         let accept = accept.map_err(|_| DropReason::RadiusAnswer)?;
         for attribute in &accept.unsupported {
             *self.calls.remote.unsupported.entry(*attribute).or_default() += 1;

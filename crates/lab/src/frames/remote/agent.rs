@@ -1,13 +1,9 @@
-//! The remote side: `weir port-agent`, which serves requests and ends with its input.
+//! The remote side: `weir agent tester`, which serves requests and ends with its input.
 
-use std::io::{BufRead, Write, stdin, stdout};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::thread;
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use serde::Serialize;
+use weir_agent::serve::{Requests, say};
 use weir_linux::cpu::ThreadTimes;
 use weir_linux::namespace::Namespace;
 use weir_load::counts::{Load, Traffic};
@@ -19,59 +15,25 @@ use weir_testbed::error::Error;
 use weir_testbed::external::{NearEnd, PortEnd};
 use weir_testbed::journal;
 
-use super::{Fired, Hello, Opening, Reply, Request, SILENCE, VERSION};
+use super::{Fired, Opening, Request};
 use crate::error::RunError;
 use crate::frames::outside::{self, Seat};
 use crate::frames::setup;
 use crate::machine;
 
-/// Time between two looks at how long nothing was heard.
-const LOOK: Duration = Duration::from_secs(1);
-
-/// Serves until its input is closed, or nothing is heard for [`SILENCE`]: then the process ends at once, and what it
-/// holds ends with it.
+/// Serves until its input is closed, or nothing is heard for [`SILENCE`](weir_agent::protocol::SILENCE): then the process ends at
+/// once, and what it holds ends with it.
 ///
 /// # Errors
 /// What a process that was killed has left behind could not be undone, or there are no namespaces here.
 pub fn serve() -> Result<(), Error> {
     journal::clean(&journal::default_dir())?;
-    say(Ok(Hello { weir: VERSION.into(), machine: machine::gather() }));
-    let stop = Arc::new(AtomicBool::new(false));
-    let (requests, queue) = channel();
-    let heard_ns = Arc::new(AtomicU64::new(now_ns()));
-    thread::spawn({
-        let (stop, heard_ns) = (stop.clone(), heard_ns.clone());
-        move || {
-            read(&requests, &stop, &heard_ns);
-            std::process::exit(0)
-        }
-    });
-    thread::spawn(move || {
-        while now_ns().saturating_sub(heard_ns.load(Ordering::Relaxed)) < SILENCE.as_nanos() as u64 {
-            thread::sleep(LOOK);
-        }
-        std::process::exit(1)
-    });
+    let requests = Requests::open(machine::gather());
+    let stop = requests.stop().clone();
     let here = Namespace::current()?;
-    Agent { here, idle: Namespace::new()?, end: None, tester: None, load: None, stop }.serve(&queue);
+    let mut agent = Agent { here, idle: Namespace::new()?, end: None, tester: None, load: None, stop };
+    requests.for_each(|request| agent.answer(request));
     Ok(())
-}
-
-/// Passes on what is to be done alternately, and does at once what is not.
-fn read(requests: &Sender<Request>, stop: &AtomicBool, heard_ns: &AtomicU64) {
-    for line in stdin().lock().lines().map_while(Result::ok) {
-        heard_ns.store(now_ns(), Ordering::Relaxed);
-        match serde_json::from_str(&line) {
-            Ok(Request::Alive) => {}
-            Ok(Request::Stop) => stop.store(true, Ordering::Relaxed),
-            Ok(request) => {
-                if requests.send(request).is_err() {
-                    return;
-                }
-            }
-            Err(error) => say::<()>(Err(format!("`{line:.80}` is no request: {error}"))),
-        }
-    }
 }
 
 /// What the agent has.
@@ -86,25 +48,22 @@ struct Agent {
 }
 
 impl Agent {
-    fn serve(mut self, queue: &Receiver<Request>) {
-        for request in queue {
-            match request {
-                Request::Alive | Request::Stop => {}
-                Request::Open(opening) => say(words(self.open(&opening))),
-                Request::Resolve { from, target } => {
-                    say(words(self.end().and_then(|end| Ok(end.resolve(from, target)?))));
-                }
-                Request::Tester { kind, traffic } => say(words(self.open_tester(kind, &traffic))),
-                Request::Counters => say(words(self.end().and_then(|end| Ok(end.counters()?)))),
-                Request::Clock => say(Ok(now_ns())),
-                Request::Arm { load, epoch } => say(words(self.arm(load, epoch))),
-                Request::Send { at_ns } => say(words(self.send(at_ns))),
-                Request::Settle(sent) => {
-                    let stop = self.stop.clone();
-                    say(words(self.trial().and_then(|(tester, load)| {
-                        Ok(tester.settle(&load, sent, &Control::new(&stop, &|_, _| {}))?)
-                    })));
-                }
+    fn answer(&mut self, request: Request) {
+        match request {
+            Request::Open(opening) => say(words(self.open(&opening))),
+            Request::Resolve { from, target } => {
+                say(words(self.end().and_then(|end| Ok(end.resolve(from, target)?))));
+            }
+            Request::Tester { kind, traffic } => say(words(self.open_tester(kind, &traffic))),
+            Request::Counters => say(words(self.end().and_then(|end| Ok(end.counters()?)))),
+            Request::Clock => say(Ok(now_ns())),
+            Request::Arm { load, epoch } => say(words(self.arm(load, epoch))),
+            Request::Send { at_ns } => say(words(self.send(at_ns))),
+            Request::Settle(sent) => {
+                let stop = self.stop.clone();
+                say(words(self.trial().and_then(|(tester, load)| {
+                    Ok(tester.settle(&load, sent, &Control::new(&stop, &|_, _| {}))?)
+                })));
             }
         }
     }
@@ -161,16 +120,4 @@ fn out_of_turn(what: &str) -> RunError {
 
 fn words<T>(result: Result<T, RunError>) -> Result<T, String> {
     result.map_err(|error| error.to_string())
-}
-
-/// Writes a line. An error is ignored: if the peer has gone, the input ends, too.
-fn say<T: Serialize>(result: Result<T, String>) {
-    let reply = match result {
-        Ok(value) => Reply::Done(value),
-        Err(why) => Reply::Failed(why),
-    };
-    let mut line = serde_json::to_vec(&reply).expect("replies are plain data");
-    line.push(b'\n');
-    let mut out = stdout().lock();
-    let _ = out.write_all(&line).and_then(|()| out.flush());
 }

@@ -4,6 +4,8 @@ use std::net::IpAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use weir_agent::link::{Link, Start};
+use weir_agent::protocol::{Hello, Trouble};
 use weir_linux::namespace::Namespace;
 use weir_linux::rtnl::Mac;
 use weir_load::TesterKind;
@@ -14,8 +16,7 @@ use weir_testbed::external::{ExternalSpec, PortEnd, RemoteSpec};
 use weir_testbed::interface::{Device, Port};
 use weir_testbed::topology::Side;
 
-use super::heard::{Heard, Trouble};
-use super::link::Link;
+use super::heard::Heard;
 use super::{Opening, Request};
 use weir_record::record::Machine;
 
@@ -50,7 +51,7 @@ impl Remote {
             allow_default_route: external.allow_default_route,
         };
         let error = |why| Error::Remote { target: spec.ssh.target.clone(), why };
-        let (link, hello) = Link::connect(spec).map_err(error)?;
+        let (link, hello) = connect(spec).map_err(error)?;
         let state = Mutex::new(State { link: Ok(link), tester: None });
         let (spec, machine, here) = (spec.clone(), hello.machine, Namespace::current()?);
         let mut remote = Remote { spec, opening, mac: [0; 6], machine, here, state };
@@ -77,7 +78,7 @@ impl Remote {
             if state.link.is_ok() {
                 return Ok(());
             }
-            state.link = Link::connect(&self.spec).map(|(link, _)| link);
+            state.link = connect(&self.spec).map(|(link, _)| link);
             state.link.as_ref().map_err(|why| lost(why.clone()))?;
             state.tester.clone()
         }) else {
@@ -100,7 +101,11 @@ impl Remote {
 
     /// Waits for the reply to a sent request; `stopped` ends a trial early.
     pub(crate) fn receive<T: Heard>(&self, patience: Duration, stopped: impl Fn() -> bool) -> Result<T> {
-        self.with(|link| link.receive(patience + PATIENCE, stopped))
+        let value: T = self.with(|link| link.receive(patience + PATIENCE, stopped, |_| ()))?;
+        match value.check() {
+            Ok(()) => Ok(value),
+            Err(why) => Err(self.lied(&why)),
+        }
     }
 
     /// Closes the link after impossible values: later replies cannot be trusted.
@@ -130,6 +135,11 @@ impl Remote {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn connect(spec: &RemoteSpec) -> std::result::Result<(Link, Hello<Machine>), String> {
+    let option = ["remote_weir", "[external]"];
+    Link::connect(Start { ssh: &spec.ssh, program: &spec.weir, role: "tester", option })
 }
 
 impl PortEnd for Remote {

@@ -1,6 +1,4 @@
-//! Untrusted replies of the remote side: lines have a limit, and values are checked.
-
-use std::io::{BufRead, Read};
+//! Untrusted values of the remote side are checked.
 
 use serde::de::DeserializeOwned;
 use weir_linux::rtnl::Mac;
@@ -8,19 +6,7 @@ use weir_load::counts::Counts;
 use weir_load::foreign::{MOST_CLOCK_NS, MOST_NS};
 use weir_testbed::interface::Device;
 
-use super::{Fired, Reply};
-
-/// Bytes of a line. Counts of 256 flow groups with all buckets in use are less.
-const LONGEST: u64 = 64 << 20;
-
-/// Why a request has no result.
-#[derive(Debug)]
-pub(crate) enum Trouble {
-    /// The remote side cannot do it.
-    Failed(String),
-    /// The connection is of no use any more.
-    Lost(String),
-}
+use super::Fired;
 
 /// What the remote side replies. What depends on the trial is checked where that is known.
 pub(crate) trait Heard: DeserializeOwned {
@@ -55,60 +41,14 @@ fn in_time(what: &str, ns: u64, most: u64) -> Result<(), String> {
     if ns <= most { Ok(()) } else { Err(format!("{what}: {ns} ns, which is impossible")) }
 }
 
-/// A reply to a request.
-pub(super) fn reply<T: Heard>(line: &str) -> Result<T, Trouble> {
-    match serde_json::from_str(line) {
-        Ok(Reply::Done(value)) => match T::check(&value) {
-            Ok(()) => Ok(value),
-            Err(why) => Err(Trouble::Lost(format!("it sent impossible values: {why}"))),
-        },
-        Ok(Reply::Failed(why)) => Err(Trouble::Failed(why)),
-        Err(error) => Err(Trouble::Lost(format!("`{line:.80}` is no reply: {error}"))),
-    }
-}
-
-/// The next line; `None`: there is none, or it has no end.
-pub(super) fn line(from: &mut impl BufRead) -> Option<String> {
-    let mut bytes = Vec::new();
-    from.by_ref().take(LONGEST).read_until(b'\n', &mut bytes).ok()?;
-    bytes.pop_if(|last| *last == b'\n')?;
-    String::from_utf8(bytes).ok()
-}
-
 #[cfg(test)]
 mod tests {
-    use std::io::{BufReader, Read, repeat};
-
     use super::*;
 
     #[test]
-    fn a_line_has_an_end() {
-        let mut two = &b"one\n\ntorn"[..];
-        assert_eq!(
-            [line(&mut two), line(&mut two), line(&mut two)],
-            [Some("one".into()), Some(String::new()), None]
-        );
-        assert_eq!(line(&mut BufReader::new(repeat(b'x').take(LONGEST + 7))), None);
-        assert_eq!(line(&mut &b"\xff\n"[..]), None);
-    }
-
-    #[test]
-    fn what_cannot_be_is_no_reply() {
-        assert_eq!(reply::<u64>(r#"{"done": 7}"#).unwrap(), 7);
-        assert!(matches!(reply::<u64>(r#"{"failed": "no"}"#), Err(Trouble::Failed(why)) if why == "no"));
-        for (line, expected) in [
-            (
-                r#"{"done": 18446744073709551615}"#,
-                "it sent impossible values: its clock: 18446744073709551615 ns, which is impossible",
-            ),
-            (
-                r#"{"done": -1}"#,
-                "`{\"done\": -1}` is no reply: invalid value: integer `-1`, expected u64 at line 1 column 11",
-            ),
-            ("", "`` is no reply: EOF while parsing a value at line 1 column 0"),
-        ] {
-            let Err(Trouble::Lost(why)) = reply::<u64>(line) else { panic!("{line}") };
-            assert_eq!(why, expected);
-        }
+    fn a_clock_that_cannot_be_is_refused() {
+        assert_eq!(7_u64.check(), Ok(()));
+        let why = "its clock: 18446744073709551615 ns, which is impossible";
+        assert_eq!(u64::MAX.check(), Err(why.into()));
     }
 }

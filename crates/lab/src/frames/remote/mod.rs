@@ -1,8 +1,8 @@
 //! A tester with its two ports on two hosts: port b, `remote` in [external], is controlled from here over SSH.
 //!
 //! ```text
-//!  here: Pair --- Tester [a] ---> box ---> [b] Tester --- weir port-agent :there
-//!          \__ Far == Link ========== ssh, JSON lines ============= agent __/
+//!  here: Pair --- Tester [a] ---> box ---> [b] Tester --- weir agent tester :there
+//!          \__ Remote == Link ========== ssh, JSON lines ============= agent __/
 //! ```
 //! Each host has a tester with one port, and the three parts of a trial are led from here: both arm, both send, and each
 //! stream is settled where it arrives. The clocks of the hosts have nothing to do with each other, so that the latency
@@ -10,21 +10,17 @@
 //! before each trial.
 //!
 //! The remote side keeps nothing that outlives it, and ends with its connection: at once when it is closed, after
-//! [`SILENCE`] when it is cut without a word.
+//! [`SILENCE`](weir_agent::protocol::SILENCE) when it is cut without a word.
 
 use std::net::IpAddr;
-use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use weir_load::TesterKind;
 use weir_load::counts::{Load, Sent, Traffic};
 
-use weir_record::record::Machine;
-
 mod agent;
 mod end;
 mod heard;
-mod link;
 mod pair;
 mod tried;
 
@@ -34,29 +30,10 @@ pub(crate) use pair::{Elsewhere, Hosts, Pair};
 #[doc(hidden)]
 pub use tried::{examples, take_in};
 
-/// The near side says that it is still there this often.
-const BEAT: Duration = Duration::from_secs(2);
-/// The remote side ends when it has heard nothing for so long: before the near side gives up a connection that is cut.
-const SILENCE: Duration = Duration::from_secs(10);
-/// The version of both sides: what they say to each other is no public format.
-const VERSION: &str = env!("CARGO_PKG_VERSION");
-
-/// The first line of the remote side.
-#[derive(Debug, Serialize, Deserialize)]
-struct Hello {
-    /// Its version.
-    weir: String,
-    machine: Machine,
-}
-
-/// A line of the near side. All but the first two are answered with a [`Reply`].
+/// A request to the remote tester.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Request {
-    /// I am still there.
-    Alive,
-    /// The trial is to end now.
-    Stop,
     /// Take an interface, and answer for the tester's address there. Returns its Ethernet address.
     Open(Opening),
     /// Returns the Ethernet address of the box.
@@ -94,12 +71,4 @@ struct Fired {
     at_ns: u64,
     /// How long its thread waited for a CPU meanwhile.
     wait_ns: u64,
-}
-
-/// A line of the remote side.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum Reply<T> {
-    Done(T),
-    Failed(String),
 }

@@ -2,16 +2,17 @@
 
 use std::time::Duration;
 
+use weir_agent::protocol::{self, Hello, Reply, Trouble, VERSION};
 use weir_linux::rtnl::Mac;
 use weir_load::counts::{Counts, GroupCounts, Load, Sent, StreamCounts, Traffic, empty_lateness};
 use weir_packet::flow::{Direction, FlowOrder, FlowSpec};
 use weir_packet::frame::{Ends, Transport};
 use weir_packet::size::FrameSizes;
+use weir_record::record::Machine;
 use weir_testbed::interface::Device;
 
-use super::heard::{Heard, Trouble, reply};
-use super::link::greeting;
-use super::{Fired, Reply, Request, VERSION, pair};
+use super::heard::Heard;
+use super::{Fired, Request, pair};
 use crate::frames::counted;
 use crate::machine::gather;
 
@@ -23,8 +24,13 @@ pub fn take_in(line: &str) -> Result<(), String> {
     let traffic = traffic();
     let load = Load::steady(1e6, Duration::from_secs(1));
     let mut refused = Vec::new();
-    refused.extend(greeting(line).map(drop).err());
-    refused.extend(serde_json::from_str::<Request>(line).map(drop).map_err(|error| error.to_string()).err());
+    refused.extend(protocol::greeting::<Machine>(line, "remote_weir").map(drop).err());
+    refused.extend(
+        serde_json::from_str::<protocol::Line<Request>>(line)
+            .map(drop)
+            .map_err(|error| error.to_string())
+            .err(),
+    );
     refused.extend(one::<Mac>(line).map(drop).err());
     refused.extend(one::<Vec<String>>(line).map(drop).err());
     refused.extend(one::<Device>(line).map(drop).err());
@@ -40,9 +46,10 @@ pub fn take_in(line: &str) -> Result<(), String> {
 }
 
 fn one<T: Heard>(line: &str) -> Result<T, String> {
-    reply(line).map_err(|trouble| match trouble {
-        Trouble::Failed(why) | Trouble::Lost(why) => why,
-    })
+    let value: Option<T> =
+        protocol::reply(line).map_err(|(Trouble::Failed(why) | Trouble::Lost(why))| why)?;
+    let value = value.ok_or("it is a note")?;
+    value.check().map(|()| value)
 }
 
 /// What a record says of the counts of both sides.
@@ -130,9 +137,7 @@ pub fn examples() -> Vec<String> {
     };
     let done = |value: &dyn Fn() -> serde_json::Result<String>| value().expect("replies are plain data");
     vec![
-        done(&|| {
-            serde_json::to_string(&Reply::Done(super::Hello { weir: VERSION.into(), machine: gather() }))
-        }),
+        done(&|| serde_json::to_string(&Reply::Done(Hello { weir: VERSION.into(), machine: gather() }))),
         done(&|| serde_json::to_string(&Reply::Done(counts.clone()))),
         done(&|| serde_json::to_string(&Reply::Done(&fired))),
         done(&|| serde_json::to_string(&Reply::Done(Device::default()))),

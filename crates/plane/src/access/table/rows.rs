@@ -12,14 +12,17 @@ use super::super::removed::Removed;
 use super::super::state::Standing;
 use super::super::walled::Walled;
 use super::super::{AccessPolicy, AccessSession, AccessState, NatProfile, UnknownSessions};
-use super::{Details, HOST_BITS, Owned, RELEASED, REST_EPOCHS, SENDERS, Side, TERMINATIONS, Tables, Taken};
+use super::{
+    Denied, Details, HOST_BITS, Owned, RELEASED, REST_EPOCHS, SENDERS, Side, TERMINATIONS, Tables, Taken,
+};
 use crate::address::{bits, mapped4, words_of, words6};
-use crate::frame::{Line, Subscriber};
+use crate::frame::{Frame, Line, Subscriber};
 use crate::prefix::{Prefix, mask6};
 use crate::table::arena::Arena;
 use crate::table::index::{self, Index};
 use crate::table::quota::Quota;
 use crate::table::secret::Secret;
+use crate::time::Time;
 
 impl Tables {
     pub(super) fn new(seed: u64) -> Tables {
@@ -127,6 +130,12 @@ impl Tables {
         Subscriber { index, generation: self.from[index].generation }
     }
 
+    /// The same where frames to it have brought its other side into the cache: a frame needs the line of one direction only.
+    #[inline]
+    fn named_to(&self, index: u32) -> Subscriber {
+        Subscriber { index, generation: self.to[index].generation }
+    }
+
     pub(super) fn to_address(&self, address: [u32; 4]) -> Subscriber {
         self.to_hashed(self.hash_of_prefix(address, HOST_BITS), address)
     }
@@ -136,7 +145,7 @@ impl Tables {
     pub(super) fn to_hashed(&self, hash: u32, address: [u32; 4]) -> Subscriber {
         match self.index_of_address4(hash, address) {
             0 => self.to_prefix(address),
-            index => self.named(index),
+            index => self.named_to(index),
         }
     }
 
@@ -152,7 +161,7 @@ impl Tables {
         for &len in &self.used_lengths {
             let number = self.number_of_prefix(words6(bits(address) & mask6(len)), len);
             if number != 0 {
-                return self.named(self.prefixes[number].index);
+                return self.named_to(self.prefixes[number].index);
             }
         }
         Subscriber::NONE
@@ -291,6 +300,32 @@ impl Tables {
             && let Some(counts) = self.details[index].counts.get_or_insert_default().get_mut(direction)
         {
             counts.count(kind, bytes);
+        }
+    }
+
+    /// Whether a packet may go to a subscriber that is not active.
+    ///
+    /// # Errors
+    /// Why it is dropped.
+    #[cold]
+    pub(super) fn admit_to(
+        &mut self,
+        now: Time,
+        frame: &mut Frame<'_>,
+        state: AccessState,
+    ) -> Result<(), Denied> {
+        let index = frame.subscriber.index;
+        match state {
+            AccessState::Active => Ok(()),
+            AccessState::Blocked => {
+                self.details[index].dropped.blocked += 1;
+                Err(Denied::Blocked)
+            }
+            AccessState::Walled if frame.is_answer => Ok(()),
+            AccessState::Walled => self.walled.send_to(now, index, frame).map_err(|refused| {
+                self.details[index].dropped.walled += 1;
+                refused.into()
+            }),
         }
     }
 

@@ -94,8 +94,7 @@ fn send_to(table: &mut Subscribers, address: &str) -> Result<Line, Denied> {
     let mut frame = Frame::new(&mut buf, crate::frame::HEAD_ROOM, end, PortId(9));
     frame.read(12).expect("readable");
     frame.subscriber = to(table, address);
-    table.admit_to(Time::default(), &mut frame)?;
-    table.send_to(Time::default(), &frame)
+    table.send_to(Time::default(), &mut frame)
 }
 
 #[test]

@@ -195,11 +195,7 @@ impl Router {
         if is_longer(frame, most_bytes) {
             return step.refuse(i, DropReason::TooBig, Error::TooBig(most_bytes), back);
         }
-        let sent = step
-            .subscribers
-            .admit_to(step.now, frame)
-            .and_then(|()| step.subscribers.send_to(step.now, frame));
-        match sent {
+        match step.subscribers.send_to(step.now, frame) {
             Ok(line) => {
                 clamp_mss(frame, receiver.most_bytes);
                 let later = self.complete(step, i, Station::of(receiver), back);
@@ -235,11 +231,7 @@ impl Router {
                 others.insert(i);
                 continue;
             }
-            let sent = step
-                .subscribers
-                .admit_to(step.now, frame)
-                .and_then(|()| step.subscribers.send_to(step.now, frame));
-            match sent {
+            match step.subscribers.send_to(step.now, frame) {
                 Ok(Line { port, tags, mac, pppoe_session }) => {
                     clamp_mss(frame, receiver.most_bytes);
                     frame.decrement_ttl();
