@@ -7,11 +7,12 @@ use std::path::PathBuf;
 use bytes::Bytes;
 use deadpool_postgres::Object;
 use futures_util::SinkExt;
-use serde::Serialize;
-use serde::de::DeserializeOwned;
+use serde::de::value::StrDeserializer;
+use serde::de::{DeserializeOwned, Error as _};
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio_postgres::Row;
-use tokio_postgres::types::ToSql;
+use tokio_postgres::types::{FromSql, ToSql};
 use weir_record::record::{Point, PointKey, Run, RunId, RunState, RunSummary, Trial};
 use weir_record::run_data::{PointData, RunData, name};
 use weir_record::store::{Archive, StoreError};
@@ -30,7 +31,7 @@ const PART_BYTES: usize = 256 << 10;
 const RUN: &str =
     "SELECT id, uuid::text, plan, question, started, finished, state, version, rest::text FROM weir.runs";
 const SUMMARY: &str =
-    "SELECT id, uuid::text, plan, question, started, finished, state, version, '{}' FROM weir.runs";
+    "SELECT id, uuid::text, plan, question, started, finished, state, version FROM weir.runs";
 const POINT: &str = "SELECT id, run_id, idx, dut, frame, frame_bytes_mean, line_fps, result::text, rest::text FROM weir.points";
 const TRIAL: &str = "SELECT t.id, p.id AS point_id, t.idx, purpose, started, duration_s, offered_fps, offered, sent, received, lost, \
                      unexplained, verdict, t.rest::text \
@@ -51,7 +52,7 @@ pub(crate) enum Stored {
 pub struct PostgresArchive {
     server: Server,
     client: Object,
-    /// The name of this machine, which is kept of the runs that it adds.
+    /// The name of this machine, for runs that do not have the name of the machine that measured them.
     host: String,
     /// Rows that could not be read, in words.
     damaged: RefCell<BTreeSet<String>>,
@@ -88,7 +89,11 @@ impl PostgresArchive {
     }
 
     pub(crate) fn rows(&self, sql: &str, values: &[&(dyn ToSql + Sync)]) -> Result<Vec<Row>, StoreError> {
-        self.server.wait(self.client.query(sql, values)).map_err(|error| self.server.error(&error))
+        let answered = async {
+            let statement = self.client.prepare_cached(sql).await?;
+            self.client.query(&statement, values).await
+        };
+        self.server.wait(answered).map_err(|error| self.server.error(&error))
     }
 
     /// Changes rows of a table; returns their number.
@@ -123,11 +128,12 @@ impl PostgresArchive {
 
     /// The records of rows that can be read; the others are noted.
     fn records<R: DeserializeOwned>(&self, table: &Table, rows: &[Row]) -> Vec<R> {
-        let read = |row| {
-            self.record(table, row, row.len() - 1)
-                .map_err(|error| self.damaged.borrow_mut().insert(error.to_string()))
-        };
-        rows.iter().filter_map(|row| read(row).ok()).collect()
+        self.readable(rows, |row| self.record(table, row, row.len() - 1))
+    }
+
+    fn readable<R>(&self, rows: &[Row], read: impl Fn(&Row) -> Result<R, StoreError>) -> Vec<R> {
+        let noted = |row| read(row).map_err(|error| self.damaged.borrow_mut().insert(error.to_string())).ok();
+        rows.iter().filter_map(noted).collect()
     }
 
     /// The record of a row, whose column `rest` this is.
@@ -137,10 +143,12 @@ impl PostgresArchive {
         row: &Row,
         rest: usize,
     ) -> Result<R, StoreError> {
-        Table::read(row, rest).map_err(|source| {
-            let id = row.try_get(0).unwrap_or_default();
-            StoreError::Damaged { path: self.place(), table: table.name, id, source }
-        })
+        Table::read(row, rest).map_err(|source| self.damage(table, row, source))
+    }
+
+    fn damage(&self, table: &Table, row: &Row, source: serde_json::Error) -> StoreError {
+        let id = row.try_get(0).unwrap_or_default();
+        StoreError::Damaged { path: self.place(), table: table.name, id, source }
     }
 
     fn run_id(&self, sql: &str, values: &[&(dyn ToSql + Sync)]) -> Result<Option<RunId>, StoreError> {
@@ -198,7 +206,8 @@ impl PostgresArchive {
         let values: Vec<Option<&str>> = values.iter().map(Value::as_str).collect();
         let mut parameters: Vec<&(dyn ToSql + Sync)> =
             values.iter().map(|value| value as &(dyn ToSql + Sync)).collect();
-        parameters.extend([&rest as &(dyn ToSql + Sync), &self.host]);
+        let host = if run.machine.host.is_empty() { &self.host } else { &run.machine.host };
+        parameters.extend([&rest as &(dyn ToSql + Sync), host]);
         let sql = "INSERT INTO weir.runs (uuid, plan, question, started, finished, state, version, rest, host, started_at) \
                    VALUES ($1::text::uuid, $2, $3, $4::text, $5, $6, $7, $8::text::json, $9, $4::text::timestamptz) \
                    ON CONFLICT (uuid) DO NOTHING RETURNING id";
@@ -299,15 +308,15 @@ impl PostgresArchive {
         Ok(self.records(&POINTS, &rows))
     }
 
-    /// Pages of a list of runs.
-    fn pages<R: DeserializeOwned>(&self, select: &str) -> Result<Vec<R>, StoreError> {
+    /// Pages of a list of runs, each read by this.
+    fn pages<R>(&self, select: &str, read: impl Fn(&[Row]) -> Vec<R>) -> Result<Vec<R>, StoreError> {
         let sql = format!("{select} WHERE id > $1 ORDER BY id LIMIT {PAGE}");
         let (mut after, mut all) = (0_i64, Vec::new());
         loop {
             let rows = self.rows(&sql, &[&after])?;
             let Some(last) = rows.last() else { return Ok(all) };
             after = last.try_get(0).map_err(|error| self.server.error(&error))?;
-            all.extend(self.records(&RUNS, &rows));
+            all.extend(read(&rows));
         }
     }
 }
@@ -323,17 +332,35 @@ fn unstorable(table: &Table, source: serde_json::Error) -> StoreError {
     StoreError::Unstorable { table: table.name, source }
 }
 
+/// A run of a list: of all columns, without JSON, because a list may have very many.
+fn summary(row: &Row) -> Result<RunSummary, serde_json::Error> {
+    fn column<'a, T: FromSql<'a>>(row: &'a Row, at: usize) -> Result<T, serde_json::Error> {
+        row.try_get(at).map_err(serde_json::Error::custom)
+    }
+    Ok(RunSummary {
+        id: column(row, 0)?,
+        uuid: RunId::try_from(column::<String>(row, 1)?).map_err(serde_json::Error::custom)?,
+        plan: column(row, 2)?,
+        question: column(row, 3)?,
+        started: column(row, 4)?,
+        finished: column(row, 5)?,
+        state: RunState::deserialize(StrDeserializer::<serde_json::Error>::new(column(row, 6)?))?,
+        version: column(row, 7)?,
+    })
+}
+
 impl Archive for PostgresArchive {
     fn damaged(&self) -> Vec<String> {
         self.damaged.take().into_iter().collect()
     }
 
     fn runs(&self) -> Result<Vec<Run>, StoreError> {
-        self.pages(RUN)
+        self.pages(RUN, |rows| self.records(&RUNS, rows))
     }
 
     fn list(&self) -> Result<Vec<RunSummary>, StoreError> {
-        self.pages(SUMMARY)
+        let read = |row: &Row| summary(row).map_err(|source| self.damage(&RUNS, row, source));
+        self.pages(SUMMARY, |rows| self.readable(rows, read))
     }
 
     fn of_plan(&self, plan: &str) -> Result<Vec<(Run, Vec<Point>)>, StoreError> {

@@ -5,7 +5,7 @@
 //! weir.runs  <  weir.points  <  weir.trials
 //! ```
 //! Columns that the file of a run log has are the same here; `rest` has all other fields of a record. `host` is the name of the machine
-//! that pushed a run first.
+//! that measured the run, or, for runs of versions that did not record it, of the one that pushed it first.
 
 use weir_record::store::StoreError;
 

@@ -4,8 +4,8 @@ use serde::Serialize;
 use serde::de::{DeserializeOwned, Error as _};
 use serde_json::{Error, Value};
 use tokio_postgres::Row;
-use tokio_postgres::types::Type;
-use weir_record::store::fields;
+use tokio_postgres::types::{FromSql, Type};
+use weir_record::store::fields::{self, Fields};
 
 /// A table of records.
 pub(crate) struct Table {
@@ -98,21 +98,30 @@ impl Table {
         let Some((_, columns)) = row.columns().split_last() else {
             return Err(Error::custom("an empty row"));
         };
-        let values = columns.iter().enumerate().map(|(i, column)| {
+        let rest: &str = row.try_get(rest).map_err(Error::custom)?;
+        let mut fields = Fields::with_room(rest.len());
+        for (i, column) in columns.iter().enumerate() {
             let name = column.name();
-            let value = match *column.type_() {
-                Type::INT8 => row.try_get::<_, Option<i64>>(i).map(Value::from),
-                Type::FLOAT8 => row.try_get::<_, Option<f64>>(i).map(Value::from),
-                _ => row.try_get::<_, Option<String>>(i).map(Value::from),
-            };
-            match value.map_err(Error::custom)? {
-                Value::String(text) if name == "result" => Ok((name, serde_json::from_str(&text)?)),
-                value => Ok((name, value)),
+            match *column.type_() {
+                Type::INT8 => add(&mut fields, name, value::<i64>(row, i)?.as_ref())?,
+                Type::FLOAT8 => add(&mut fields, name, value::<f64>(row, i)?.as_ref())?,
+                _ => match value::<&str>(row, i)? {
+                    Some(json) if name == "result" => fields.add_json(name, json.as_bytes())?,
+                    text => add(&mut fields, name, text.as_ref())?,
+                },
             }
-        });
-        let values = values.collect::<Result<Vec<_>, Error>>()?;
-        fields::join(values, row.try_get(rest).map_err(Error::custom)?)
+        }
+        fields.record(rest)
     }
+}
+
+fn value<'a, T: FromSql<'a>>(row: &'a Row, at: usize) -> Result<Option<T>, Error> {
+    row.try_get(at).map_err(Error::custom)
+}
+
+/// A column without a value is no field.
+fn add(fields: &mut Fields, column: &str, value: Option<&impl Serialize>) -> Result<(), Error> {
+    value.map_or(Ok(()), |value| fields.add(column, value))
 }
 
 /// The text format of COPY: a backslash before what separates columns and lines (PostgreSQL, COPY, File Formats).

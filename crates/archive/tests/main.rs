@@ -9,6 +9,7 @@ mod services {
     mod rights;
     mod serve;
     mod size;
+    mod tls;
 
     // What they share.
     mod bed;

@@ -5,6 +5,8 @@
 //! plan > preflight > Run > Experiment::run > rounds > trial: kept from an earlier part of the run, or measured > log
 //! ```
 
+use std::collections::BTreeSet;
+
 use weir_linux::process::{is_alive, this_process};
 use weir_load::TesterKind;
 use weir_testbed::journal::{self, Journal};
@@ -63,7 +65,11 @@ fn execute(
         tsc_hz: machine::tsc_hz(&weir_disk::kernel_text("/proc/cpuinfo").unwrap_or_default()),
     };
     let journal = Journal::in_dir(&journal::default_dir());
-    let run = Running { record: &record, resumed, experiment: &(), log, options, settings, journal };
+    let own = plan.own();
+    if own.as_ref().is_some_and(BTreeSet::is_empty) {
+        (options.observe)(Event::Note("this shard has no point: there are more shards than points"));
+    }
+    let run = Running { record: &record, resumed, experiment: &(), log, options, settings, journal, own };
     let result = plan.experiment.run(run);
     let now = time::now();
     match &result {

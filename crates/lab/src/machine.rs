@@ -67,6 +67,7 @@ pub fn gather_below(root: &Path) -> Machine {
     sysctl_facts(&tree, &mut facts);
     nic_facts(&tree, &mut facts);
     Machine {
+        host: tree.read("proc/sys/kernel/hostname").unwrap_or_default(),
         cpu: cpu_name(&cpuinfo)
             .or_else(|| tree.read("proc/device-tree/model"))
             .unwrap_or("unknown".to_string()),

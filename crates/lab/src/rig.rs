@@ -72,6 +72,10 @@ pub trait Experiment: fmt::Debug + Send + Sync + Any {
         Vec::new()
     }
 
+    /// For each point in the order of their numbers the points that it is compared with: a shard of the plan measures them, too, in
+    /// the same rounds. Ceilings of the tester are no points of a plan.
+    fn bases(&self) -> Vec<Vec<usize>>;
+
     /// What it measures with, where that needs neither frames nor privileges.
     fn without_frames(&self) -> Option<&'static str> {
         None
@@ -100,6 +104,15 @@ pub trait Experiment: fmt::Debug + Send + Sync + Any {
     /// # Errors
     /// See [`RunError`]. What was measured before is kept.
     fn run(&self, run: Running<'_>) -> Result<(), RunError>;
+}
+
+/// Bases of points that are each compared with the first one that is alike.
+pub fn first_alike<P>(points: &[P], is_alike: impl Fn(&P, &P) -> bool) -> Vec<Vec<usize>> {
+    let base = |(own, point): (usize, &P)| {
+        let first = points[..own].iter().position(|other| is_alike(other, point));
+        first.into_iter().collect()
+    };
+    points.iter().enumerate().map(base).collect()
 }
 
 impl dyn Experiment {

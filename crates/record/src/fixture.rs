@@ -228,6 +228,7 @@ pub fn run(id: i64) -> Run {
         process: String::new(),
         version: "0.1.0".into(),
         machine: Machine {
+            host: String::new(),
             cpu: "Example 9000 @ 2.6 GHz".into(),
             cpus: 2,
             kernel: "6.18.0-test #1 SMP".into(),

@@ -20,7 +20,7 @@ pub fn merged(runs: &[RunData]) -> Option<RunData> {
     Some(all)
 }
 
-fn is_same(a: &PointData, b: &PointData) -> bool {
+pub(crate) fn is_same(a: &PointData, b: &PointData) -> bool {
     a.point.dut == b.point.dut && a.point.settings == b.point.settings
 }
 
@@ -30,6 +30,24 @@ fn add(own: &mut PointData, other: &PointData) {
         (Some(own), Some(other)) => add_results(own, other),
         (own @ None, other) => own.clone_from(other),
         (Some(_), None) => {}
+    }
+}
+
+/// Adds what another shard has measured of the same point: other repetitions, and comparisons with other points.
+pub(crate) fn add_shard(own: &mut PointData, other: &PointData) {
+    let [first, second] = [&*own, other].map(|data| data.point.result.clone().unwrap_or_default());
+    let trials = own.trials.len();
+    add(own, other);
+    // The place of a trial is its key.
+    (trials..).zip(&mut own.trials[trials..]).for_each(|(index, trial)| trial.index = index);
+    let Some(result) = &mut own.point.result else { return };
+    result.comparisons = [first.comparisons.clone(), second.comparisons.clone()].concat();
+    for procedure in &mut result.procedures {
+        let same = |result: &PointResult| {
+            let procedures = result.procedures.iter().filter(|one| one.procedure == procedure.procedure);
+            procedures.flat_map(|one| one.comparisons.clone()).collect::<Vec<_>>()
+        };
+        procedure.comparisons = [same(&first), same(&second)].concat();
     }
 }
 

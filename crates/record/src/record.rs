@@ -118,6 +118,9 @@ pub enum RunState {
 /// Facts about the machine that matter for the numbers.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Machine {
+    /// Name of the host; empty in records of versions that did not keep it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub host: String,
     /// Processor name.
     pub cpu: String,
     /// Logical CPUs online.

@@ -35,6 +35,27 @@ fn read_short(text: &str, sets: &[&str]) -> Result<Plan, Mistakes> {
 }
 
 #[test]
+fn shards_of_each_shipped_plan_are_the_whole() {
+    for (name, _) in PLANS.shipped() {
+        let all = PLANS.load(name, &[]).unwrap();
+        let (bases, points) = (all.experiment.bases(), all.experiment.points());
+        assert!(!bases.is_empty() && (points == 0 || points == bases.len()), "{name}: {points}");
+        assert!(bases.iter().flatten().all(|base| *base < bases.len()), "{name}");
+        let own = |number: usize| PLANS.load(name, &[format!("shard={number}/3")]).unwrap();
+        let shards: Vec<_> = (1..=3).map(|number| own(number).own().expect("a shard")).collect();
+        let found: std::collections::BTreeSet<usize> = shards.iter().flatten().copied().collect();
+        assert_eq!(found.len(), bases.len(), "{name}");
+        // What is compared is measured in the same shard.
+        for shard in &shards {
+            let has_bases = |point: &usize| bases[*point].iter().all(|base| shard.contains(base));
+            let alone = shard.iter().filter(|point| !has_bases(point)).count();
+            assert_eq!(alone, 0, "{name}: {shard:?}");
+        }
+        assert!(own(1).estimate() <= all.estimate(), "{name}");
+    }
+}
+
+#[test]
 fn a_short_form_is_the_plan_with_its_changes() {
     let full = format!(
         "{PLAN}[latency]\ntimes = 20\n# minutes\n[short]\n\"latency.times\" = 3\nlatency.stream_s = 2\n"

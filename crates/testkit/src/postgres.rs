@@ -1,11 +1,11 @@
-//! A PostgreSQL of a test: its own files, a Unix socket and no network, ended with the test.
+//! A PostgreSQL of a test: its own files, a Unix socket and, if a test asks for it, TLS on loopback; ended with the test.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -24,6 +24,10 @@ pub struct Postgres {
     programs: PathBuf,
     server: Option<Child>,
     databases: AtomicU32,
+    /// Port, in the name of the Unix socket as well.
+    port: u16,
+    /// Options that a test has set.
+    options: Vec<String>,
 }
 
 impl Postgres {
@@ -36,8 +40,9 @@ impl Postgres {
             println!("skipped: PostgreSQL is not installed (apt install postgresql)");
             return None;
         };
+        let (folder, databases) = (Folder::for_all(), AtomicU32::new(0));
         let mut postgres =
-            Postgres { folder: Folder::for_all(), programs, server: None, databases: AtomicU32::new(0) };
+            Postgres { folder, programs, server: None, databases, port: 5432, options: Vec::new() };
         let data = postgres.data();
         fs::create_dir(&data).expect("room");
         fs::set_permissions(&data, fs::Permissions::from_mode(0o700)).expect("it is ours");
@@ -82,6 +87,7 @@ impl Postgres {
             command.arg("-D").arg(self.data()).arg("-k").arg(&*self.folder);
             command.args(["-c", "listen_addresses=", "-c", "fsync=off", "-c", "max_connections=200"]);
             command.args(["-c", "wal_level=minimal", "-c", "max_wal_senders=0"]);
+            command.args(["-p", &self.port.to_string()]).args(&self.options);
             let mut server = command.stderr(Stdio::piped()).spawn().expect("postgres starts");
             let mut log = BufReader::new(server.stderr.take().expect("a pipe")).lines().map_while(Result::ok);
             if log.any(|line| line.contains(READY)) {
@@ -93,6 +99,36 @@ impl Postgres {
             server.wait().expect("it ran");
         }
         panic!("PostgreSQL does not start in {}", self.data().display());
+    }
+
+    /// Starts it again on a port of 127.0.0.1, which is returned: with TLS if there is a certificate with its key, in PEM. Connections
+    /// without TLS are then refused.
+    pub fn listen(&mut self, tls: Option<(&str, &str)>) -> u16 {
+        let any = std::net::TcpListener::bind("127.0.0.1:0").expect("loopback");
+        self.port = any.local_addr().expect("an address").port();
+        self.options = ["-c", "listen_addresses=127.0.0.1"].map(String::from).to_vec();
+        let mut way = "host";
+        if let Some((certificate, key)) = tls {
+            way = "hostssl";
+            self.private("server.crt", certificate);
+            self.private("server.key", key);
+            self.options.extend(["-c", "ssl=on"].map(String::from));
+        }
+        let access = format!("local all all trust\n{way} all all 127.0.0.1/32 trust\n");
+        self.private("pg_hba.conf", &access);
+        drop(any);
+        self.restart();
+        self.port
+    }
+
+    /// Writes a file that only the server may read.
+    fn private(&self, name: &str, text: &str) {
+        let path = self.data().join(name);
+        fs::write(&path, text).expect("room");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("it is ours");
+        if rustix::process::geteuid().is_root() {
+            chown(&path, Some(NOBODY), Some(NOBODY)).expect("root may");
+        }
     }
 
     /// Kills it as a crash does.
@@ -117,13 +153,25 @@ impl Postgres {
 
     /// What the server answers to a statement: a line for each row.
     pub fn sql(&self, database: &str, text: &str) -> String {
+        let answered = self.ask(database, text);
+        assert!(answered.status.success(), "{text}: {}", String::from_utf8_lossy(&answered.stderr));
+        String::from_utf8_lossy(&answered.stdout).trim_end().to_string()
+    }
+
+    /// Why the server refuses a statement.
+    pub fn refusal(&self, database: &str, text: &str) -> String {
+        let answered = self.ask(database, text);
+        assert!(!answered.status.success(), "{text} is refused");
+        String::from_utf8_lossy(&answered.stderr).into_owned()
+    }
+
+    fn ask(&self, database: &str, text: &str) -> Output {
         let mut command = self.program("psql");
         command
             .args(["-X", "-A", "-t", "-q", "-v", "ON_ERROR_STOP=1", "-U", "owner", "-h"])
-            .arg(&*self.folder);
-        let answered = output(command.args(["-d", database, "-c", text])).expect("psql starts");
-        assert!(answered.status.success(), "{text}: {}", String::from_utf8_lossy(&answered.stderr));
-        String::from_utf8_lossy(&answered.stdout).trim_end().to_string()
+            .arg(&*self.folder)
+            .args(["-p", &self.port.to_string()]);
+        output(command.args(["-d", database, "-c", text])).expect("psql starts")
     }
 }
 

@@ -13,6 +13,8 @@ use crate::sister::{self, become_program};
 use weir_service::say;
 
 const NAME: &str = "weir-archive";
+/// What is read of its answers at once, bytes: a list of an archive has many megabytes.
+const PIPE_BYTES: usize = 64 << 10;
 
 pub(crate) fn push(arguments: &Push) -> Result<Outcome> {
     let mut words: Vec<OsString> = vec!["push".into(), "--to".into(), arguments.to.clone().into()];
@@ -80,5 +82,8 @@ pub(crate) fn open(address: &str) -> Result<Box<dyn Archive>> {
     command.args(["answer", "--from", address]).stdin(Stdio::piped()).stdout(Stdio::piped());
     let child = command.spawn().with_context(|| format!("cannot start {NAME}"))?;
     let (Some(questions), Some(answers)) = (child.stdin, child.stdout) else { bail!("{NAME} has no pipes") };
-    Ok(Box::new(PipedArchive::over(Box::new(questions), Box::new(BufReader::new(answers)))))
+    Ok(Box::new(PipedArchive::over(
+        Box::new(questions),
+        Box::new(BufReader::with_capacity(PIPE_BYTES, answers)),
+    )))
 }

@@ -154,7 +154,7 @@ fn by(command: Command, mut out: &mut stdout::Output) -> Result<Outcome> {
 
 fn check_plan(name: &OsStr, sets: &Sets, out: &mut impl Write) -> Result<()> {
     let plan = sets.load(name)?;
-    let points = match plan.experiment.points() {
+    let points = match plan.points() {
         0 => String::new(),
         n => format!("{n} points, "),
     };

@@ -73,7 +73,10 @@ pub(crate) fn report(arguments: &cli::Report, out: &mut impl Write) -> Result<()
 
 /// Merges shards into one run, and stores it.
 pub(crate) fn merge(arguments: &cli::Merge, out: &mut impl Write) -> Result<()> {
-    let shards = sides(&arguments.shards, &arguments.source)?;
+    let mut shards = sides(&arguments.shards, &arguments.source)?;
+    if arguments.others {
+        shards.extend(others(&shards, &arguments.source)?);
+    }
     let whole = weir_record::shards::merge(&shards, RunId::random())?;
     let log = open(&arguments.source.store)?;
     let archive = log.archive();
@@ -87,6 +90,18 @@ pub(crate) fn merge(arguments: &cli::Merge, out: &mut impl Write) -> Result<()> 
     out.write_all(text.as_bytes())?;
     say::say(&format!("merged {} shards into run {id}: `weir report {id}` writes its report", shards.len()));
     Ok(())
+}
+
+/// The other shards of the same grid that are recorded.
+fn others(shards: &[RunData], source: &cli::Source) -> Result<Vec<RunData>> {
+    let archive = open_to_read(source)?;
+    let given: Vec<&Run> = shards.iter().map(|data| &data.run).collect();
+    let plan = given.first().map_or("", |run| &run.plan);
+    let runs: Vec<Run> = archive.of_plan(plan)?.into_iter().map(|(run, _)| run).collect();
+    let found = weir_record::shards::others(&given, &runs);
+    let found = found.into_iter().map(|run| Ok(archive.run_data(run)?)).collect();
+    say::notes(&archive.damaged());
+    found
 }
 
 /// A run as `weir show --json` writes it.

@@ -150,7 +150,7 @@ impl Session<'_> {
     fn measure(&self, plan: &Plan, resumed: Option<RunData>) -> Result<(RunData, bool)> {
         let progress = (!self.arguments.quiet).then(|| {
             announce(plan);
-            Progress::new(plan.estimate(), &plan.experiment.settings(), self.arguments.verbose)
+            Progress::new(plan.estimate(), &plan.settings(), self.arguments.verbose)
         });
         let begun = OnceLock::new();
         let observe = |event: Event| {
@@ -303,7 +303,7 @@ fn answer(data: &RunData) -> String {
 
 fn announce(plan: &Plan) {
     let estimate = time::in_words(plan.estimate());
-    let points = match plan.experiment.points() {
+    let points = match plan.points() {
         // An experiment without a device under test.
         0 => String::new(),
         n => format!("{n} points, "),

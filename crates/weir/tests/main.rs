@@ -36,6 +36,7 @@ mod services {
     mod bng;
     mod dhcp_servers;
     mod frr;
+    mod grids;
     mod inspect;
     mod pppoe_server;
     mod prometheus;

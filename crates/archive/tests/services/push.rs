@@ -27,6 +27,20 @@ fn each_run_is_pushed_once() {
 }
 
 #[test]
+fn the_host_of_a_run_is_the_one_that_measured_it() {
+    let Some(bed) = Bed::new() else { return };
+    let mut data = small_run();
+    data.run.machine.host = "lab3".into();
+    write_all(&bed.log, &data);
+    // A record of a version that did not keep it: the host that pushes stands in.
+    write_all(&bed.log, &small_run());
+    bed.pushes("2 new");
+    let own = std::fs::read_to_string("/proc/sys/kernel/hostname").expect("Linux");
+    let hosts = bed.postgres.sql(&bed.database, "SELECT host FROM weir.runs ORDER BY id");
+    assert_eq!(hosts, format!("lab3\n{}", own.trim()));
+}
+
+#[test]
 fn a_run_that_has_gone_on_is_completed() {
     let Some(bed) = Bed::new() else { return };
     let data = small_run();

@@ -31,6 +31,23 @@ fn a_reader_reads_and_a_writer_pushes() {
     assert_eq!(read, written);
     let text = reader.put(&small_run()).expect_err("a reader only reads").to_string();
     assert!(text.contains("permission denied"), "{text}");
+    // What the tables refuse to a client that speaks SQL itself.
+    for (role, sql) in [
+        ("host", "DELETE FROM weir.runs"),
+        ("host", "UPDATE weir.trials SET lost = 0"),
+        ("host", "UPDATE weir.runs SET plan = 'other'"),
+        ("host", "DROP TABLE weir.trials"),
+        ("guest", "INSERT INTO weir.format VALUES (9)"),
+        ("guest", "DELETE FROM weir.points"),
+        ("guest", "UPDATE weir.runs SET state = 'failed'"),
+    ] {
+        let tried = format!(
+            "DO $$ BEGIN SET LOCAL ROLE {role}; {sql}; EXCEPTION WHEN insufficient_privilege THEN RAISE EXCEPTION 'refused'; END $$"
+        );
+        let said = bed.postgres.refusal(&bed.database, &tried);
+        assert!(said.contains("refused"), "{role}: {sql}: {said}");
+    }
+    assert_eq!(reader.list().expect("runs").len(), 1, "it is still there");
     let may = "SELECT has_table_privilege('host', 'weir.' || name, 'DELETE, TRUNCATE') FROM (VALUES ('runs'), ('points'), ('trials')) t (name)";
     assert_eq!(bed.postgres.sql(&bed.database, may), "f\nf\nf", "a writer deletes nothing");
 }

@@ -86,6 +86,40 @@ fn runs_are_listed_filtered_shown_and_compared() {
 }
 
 #[test]
+fn each_filter_leaves_the_runs_that_have_its_value() {
+    let Some(bed) = Bed::new() else { return };
+    let archive = bed.archive();
+    let rows = [
+        ("quick", "lab1", "6.1.0 #1", "0.1.0"),
+        ("quick", "lab2", "6.12.0 #1", "0.1.0"),
+        ("router", "lab2", "6.1.0 #1", "0.2.0"),
+    ];
+    for (plan, host, kernel, version) in rows {
+        let mut data = small_run();
+        (data.run.plan, data.run.version) = (plan.into(), version.into());
+        (data.run.machine.host, data.run.machine.kernel) = (host.into(), kernel.into());
+        archive.put(&data).expect("stored");
+    }
+    let pages = Pages::start(&bed.url, &[]);
+    for (query, expected) in [
+        ("plan=quick", &[1, 2][..]),
+        ("host=lab2", &[2, 3]),
+        ("kernel=6.1.0", &[1, 3]),
+        ("version=0.2.0", &[3]),
+        ("host=lab2&plan=quick", &[2]),
+        ("host=lab2&kernel=6.1.0&plan=quick", &[]),
+        ("before=3", &[1, 2]),
+    ] {
+        let page = pages.get(&format!("/?{query}"));
+        let shown: Vec<i32> = (1..=3).filter(|id| page.contains(&format!("href=\"/runs/{id}\""))).collect();
+        assert_eq!(shown, expected, "{query}");
+    }
+    let page = pages.get("/?kernel=6.1.0");
+    assert!(page.contains("<option selected>6.1.0</option>") && page.contains("<option>6.12.0</option>"));
+    assert_eq!(pages.ask("GET", "/?colour=red", "").0, 400, "an unknown filter is a mistake");
+}
+
+#[test]
 fn a_token_is_asked_for() {
     let Some(bed) = filled() else { return };
     let tokens = bed.folder.file("tokens", "0123456789abcdef\n");
@@ -128,18 +162,32 @@ fn a_browser_shows_the_pages_without_complaints() {
         ("/", "Choose a base and a run"),
         ("/runs/1", "<svg"),
         ("/compare?base=1&run=2", "Run 2 against run 1"),
+        ("/trend?plan=quick", "trend of quick"),
     ] {
-        let mut command = Command::new(chromium);
-        command
-            .args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"])
-            .args(["--disable-background-networking", "--disable-component-update", "--disable-sync"])
-            .arg(format!("--user-data-dir={}", bed.folder.join("chromium").display()))
-            .arg(format!("--screenshot={}", bed.folder.join("page.png").display()))
-            .args(["--enable-logging=stderr", "--dump-dom"])
-            .arg(format!("http://{}{path}", pages.address));
-        let shown = output(&mut command).expect("chromium starts");
+        let browse = |what: &str| {
+            let mut command = Command::new(chromium);
+            command
+                .args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"])
+                .args(["--disable-background-networking", "--disable-component-update", "--disable-sync"])
+                .arg(format!("--user-data-dir={}", bed.folder.join("chromium").display()))
+                .args(["--enable-logging=stderr", "--window-size=1000,800", what])
+                .arg(format!("http://{}{path}", pages.address));
+            output(&mut command).expect("chromium starts")
+        };
+        let shown = browse("--dump-dom");
         let (page, log) = (String::from_utf8_lossy(&shown.stdout), String::from_utf8_lossy(&shown.stderr));
         assert!(page.contains(part), "{path}: {page} {log}");
         assert!(!log.contains("CONSOLE"), "{path}: {log}");
+        let file = bed.folder.join("page.png");
+        let shown = browse(&format!("--screenshot={}", file.display()));
+        let image = std::fs::read(&file).unwrap_or_default();
+        assert!(is_drawn(&image), "{path}: a picture of {} bytes: {shown:?}", image.len());
+        std::fs::remove_file(&file).expect("it is ours");
     }
+}
+
+/// Is it a PNG of 1000 x 800 points that shows something? A white page of this size has some 3 kB.
+fn is_drawn(image: &[u8]) -> bool {
+    let size = image.get(16..24).unwrap_or_default();
+    image.starts_with(b"\x89PNG") && size == [0, 0, 3, 232, 0, 0, 3, 32] && image.len() > 10_000
 }

@@ -5,6 +5,7 @@
 //! ```
 //! A list in a plan is an axis. A [`Plan`] that exists is valid: what it asks for can be measured.
 
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::path::Path;
 use std::sync::Arc;
@@ -19,6 +20,7 @@ use crate::rig::{Experiment, Rig};
 pub use read::Label;
 pub use short::Form;
 pub use weir_config::{Mistake, Mistakes, Place};
+use weir_record::shards::Shard;
 
 /// A valid plan.
 #[derive(Debug, Clone)]
@@ -35,15 +37,36 @@ pub struct Plan {
     pub limits: Limits,
     /// The longest time of its declared short form, `[short]`; `None` if it has none, or is it.
     pub short: Option<Duration>,
+    /// The part of the points that is measured; `None`: all.
+    pub shard: Option<Shard>,
     /// TOML text with `--set` changes applied; reading it gives the same plan.
     pub text: String,
 }
 
 impl Plan {
     /// Upper bound of the trial time. Repeated noisy trials, building test beds and measuring the wire are
-    /// not counted.
+    /// not counted. Points of a shard take as long as others.
     pub fn estimate(&self) -> Duration {
-        self.experiment.estimate()
+        let (all, estimate) = (self.experiment.bases().len().max(1), self.experiment.estimate());
+        self.own().map_or(estimate, |own| estimate.mul_f64(own.len() as f64 / all as f64))
+    }
+
+    /// How many points are measured one after another; 0 where all are measured in the same rounds.
+    pub fn points(&self) -> usize {
+        let all = self.experiment.points();
+        self.own().filter(|_| all > 0).map_or(all, |own| own.len())
+    }
+
+    /// The settings of the points that are measured, as far as the plan tells them.
+    pub fn settings(&self) -> Vec<Vec<(String, String)>> {
+        let (own, all) = (self.own(), self.experiment.settings().into_iter().enumerate());
+        let is_own = |number: &usize| own.as_ref().is_none_or(|own| own.contains(number));
+        all.filter(|(number, _)| is_own(number)).map(|(_, settings)| settings).collect()
+    }
+
+    /// Numbers of the points that are measured; `None`: all.
+    pub fn own(&self) -> Option<BTreeSet<usize>> {
+        self.shard.map(|shard| shard.own(&self.experiment.bases()))
     }
 }
 

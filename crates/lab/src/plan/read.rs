@@ -10,6 +10,7 @@ use super::short::{self, Changes, Form};
 use super::{Plan, Plans};
 use crate::frames::Limits;
 use crate::rig::Rig;
+use weir_record::shards::{self, Shard};
 
 /// What the user calls a plan.
 pub struct Label<'a> {
@@ -66,6 +67,7 @@ impl Plans {
     fn read_plan(self, root: Section<'_>, name: &str, text: String) -> Option<Plan> {
         let question = root.required("question", "\"How fast does this machine route?\"", value::text);
         let cites = root.one("cites", value::text);
+        let shard = root.one(shards::OPTION, value::parsed::<Shard>);
         let limits = read_limits(root.section("limits"));
         let kinds: Vec<(&dyn Rig, &str)> = self.0.iter().map(|rig| (*rig, rig.name())).collect();
         let rig = match root.one("experiment", value::choice("experiment", &kinds)) {
@@ -78,7 +80,8 @@ impl Plans {
         root.section("short");
         root.finish();
         let (name, short) = (name.to_string(), None);
-        Some(Plan { name, question: question?, cites, experiment: experiment?, limits, short, text })
+        let (question, experiment) = (question?, experiment?);
+        Some(Plan { name, question, cites, experiment, limits, short, shard, text })
     }
 }
 

@@ -1,5 +1,6 @@
 //! What the engine has for a rig while a run goes on: its record, its log, its options, and what is reported of it.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
@@ -100,17 +101,24 @@ pub struct Running<'a, E = ()> {
     pub settings: Settings,
     /// What must be undone at the end.
     pub journal: Journal,
+    /// Numbers of the points of a shard; `None`: all are measured.
+    pub(crate) own: Option<BTreeSet<usize>>,
 }
 
 impl<'a> Running<'a> {
     /// The same with the options of its experiment.
     pub fn of<E>(self, experiment: &'a E) -> Running<'a, E> {
-        let Running { record, resumed, experiment: (), log, options, settings, journal } = self;
-        Running { record, resumed, experiment, log, options, settings, journal }
+        let Running { record, resumed, experiment: (), log, options, settings, journal, own } = self;
+        Running { record, resumed, experiment, log, options, settings, journal, own }
     }
 }
 
 impl<E> Running<'_, E> {
+    /// Is the point of this number measured? In a shard only some are.
+    pub fn has(&self, point: usize) -> bool {
+        self.own.as_ref().is_none_or(|own| own.contains(&point))
+    }
+
     /// A point of this run without a device under test.
     pub fn point(&self, index: usize, dut: &str, settings: Vec<(&str, String)>) -> Point {
         let settings = settings.into_iter().map(|(name, value)| (name.to_string(), value)).collect();

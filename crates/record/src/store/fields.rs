@@ -8,7 +8,7 @@
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::{Error, Map, Value};
+use serde_json::{Error, Value};
 
 /// The values of these columns in order, and the text of `rest`; the numbers that the database gives are left out.
 ///
@@ -31,21 +31,90 @@ pub fn split<R: Serialize + DeserializeOwned>(
     Ok((values, Value::Object(fields).to_string()))
 }
 
-/// The record with these values by column, and the other fields in `rest`.
-///
-/// # Errors
-/// A field is missing or has another type.
-pub fn join<'a, R: DeserializeOwned>(
-    values: impl IntoIterator<Item = (&'a str, Value)>,
-    rest: &str,
-) -> Result<R, Error> {
-    let mut fields: Map<String, Value> = serde_json::from_str(rest)?;
-    let present = values.into_iter().filter(|(_, value)| !value.is_null());
-    fields.extend(present.map(|(column, value)| (field_of(column).into(), value)));
-    serde_json::from_value(Value::Object(fields))
+/// The text of a record as a JSON object, made of its columns one after another and read at its end. Nothing is parsed twice: a
+/// list of many records is mostly this.
+#[derive(Debug)]
+pub struct Fields {
+    text: Vec<u8>,
+}
+
+impl Fields {
+    /// No columns yet; `rest` will add about so many bytes.
+    pub fn with_room(rest: usize) -> Fields {
+        let mut text = Vec::with_capacity(rest + 512);
+        text.push(b'{');
+        Fields { text }
+    }
+
+    /// Adds the value of a column.
+    ///
+    /// # Errors
+    /// The value is not one of JSON.
+    pub fn add(&mut self, column: &str, value: &impl Serialize) -> Result<(), Error> {
+        self.name(column)?;
+        serde_json::to_writer(&mut self.text, value)?;
+        self.text.push(b',');
+        Ok(())
+    }
+
+    /// Adds a column whose value is JSON itself.
+    ///
+    /// # Errors
+    /// The name is not one of JSON.
+    pub fn add_json(&mut self, column: &str, json: &[u8]) -> Result<(), Error> {
+        self.name(column)?;
+        self.text.extend_from_slice(json);
+        self.text.push(b',');
+        Ok(())
+    }
+
+    fn name(&mut self, column: &str) -> Result<(), Error> {
+        serde_json::to_writer(&mut self.text, field_of(column))?;
+        self.text.push(b':');
+        Ok(())
+    }
+
+    /// The record with these columns, and the other fields in `rest`.
+    ///
+    /// # Errors
+    /// A field is missing, is there twice, or has another type.
+    pub fn record<R: DeserializeOwned>(mut self, rest: &str) -> Result<R, Error> {
+        let fields = rest.trim().strip_prefix('{').map_or(rest, str::trim_start);
+        if fields.starts_with('}') && self.text.last() == Some(&b',') {
+            self.text.pop();
+        }
+        self.text.extend_from_slice(fields.as_bytes());
+        serde_json::from_slice(&self.text)
+    }
 }
 
 /// `index` is a word of SQL, so its column has another name.
 fn field_of(column: &str) -> &str {
     if column == "idx" { "index" } else { column }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn columns_and_the_rest_are_one_object() {
+        let record = |columns: &[(&str, Value)], rest: &str| {
+            let mut fields = Fields::with_room(rest.len());
+            for (column, value) in columns {
+                fields.add(column, value)?;
+            }
+            fields.add_json("result", br#"{"a":1}"#)?;
+            fields.record::<Value>(rest)
+        };
+        let columns = [("idx", json!(3)), ("dut", json!("a \"b\""))];
+        let expected = json!({"index": 3, "dut": "a \"b\"", "result": {"a": 1}, "notes": ["x"]});
+        assert_eq!(record(&columns, r#" {"notes":["x"]}"#).expect("a record"), expected);
+        assert_eq!(record(&[], "{ }").expect("a record"), json!({"result": {"a": 1}}));
+        assert_eq!(Fields::with_room(0).record::<Value>("{}").expect("a record"), json!({}));
+        for damaged in ["", "{", "[1]", "null", r#"{"notes":"#] {
+            assert!(record(&columns, damaged).is_err(), "{damaged}");
+        }
+    }
 }

@@ -8,15 +8,17 @@
 //! The client of a database server then stays out of the programs that only ask it.
 
 use std::cell::RefCell;
-use std::io::{BufRead, Write};
+use std::io::{BufRead, BufWriter, Write};
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use super::{Archive, StoreError};
 use crate::record::{Point, PointKey, Run, RunId, RunSummary, Trial};
 use crate::run_data::RunData;
+
+/// Parts of an answer, bytes: the size of a pipe.
+const PART_BYTES: usize = 64 << 10;
 
 /// A call of [`Archive`].
 #[derive(Debug, Serialize, Deserialize)]
@@ -53,35 +55,41 @@ pub fn answer<A: Archive + ?Sized>(
 ) -> std::io::Result<()> {
     for line in questions.lines() {
         let question = serde_json::from_str(&line?)?;
-        let answer = match archive {
-            Ok(archive) => returned(&**archive, question),
-            Err(error) => Err(StoreError::Answered(error.to_string())),
-        };
-        let answer = answer.map_or_else(|error| Answer::Error(error.to_string()), Answer::Ok);
-        serde_json::to_writer(&mut answers, &answer)?;
+        match archive {
+            Ok(archive) => returned(&**archive, question, &mut answers)?,
+            Err(error) => write(&mut answers, Err::<(), _>(StoreError::Answered(error.to_string())))?,
+        }
         answers.write_all(b"\n")?;
         answers.flush()?;
     }
     Ok(())
 }
 
-fn returned<A: Archive + ?Sized>(archive: &A, question: Question) -> Result<Value, StoreError> {
+fn returned<A: Archive + ?Sized>(
+    archive: &A,
+    question: Question,
+    answers: &mut impl Write,
+) -> std::io::Result<()> {
     match question {
-        Question::Damaged => json(&archive.damaged()),
-        Question::Runs => json(&archive.runs()?),
-        Question::List => json(&archive.list()?),
-        Question::OfPlan { plan } => json(&archive.of_plan(&plan)?),
-        Question::Numbered { number } => json(&archive.numbered(number)?),
-        Question::Newest => json(&archive.newest()?),
-        Question::Run { run } => json(&archive.run(run)?),
-        Question::Points { run } => json(&archive.points(run)?),
-        Question::Trials { run, index } => json(&archive.trials(PointKey { run, index })?),
-        Question::RunData { run } => json(&archive.run_data(run)?),
+        Question::Damaged => write(answers, Ok(archive.damaged())),
+        Question::Runs => write(answers, archive.runs()),
+        Question::List => write(answers, archive.list()),
+        Question::OfPlan { plan } => write(answers, archive.of_plan(&plan)),
+        Question::Numbered { number } => write(answers, archive.numbered(number)),
+        Question::Newest => write(answers, archive.newest()),
+        Question::Run { run } => write(answers, archive.run(run)),
+        Question::Points { run } => write(answers, archive.points(run)),
+        Question::Trials { run, index } => write(answers, archive.trials(PointKey { run, index })),
+        Question::RunData { run } => write(answers, archive.run_data(run)),
     }
 }
 
-fn json(value: &impl Serialize) -> Result<Value, StoreError> {
-    serde_json::to_value(value).map_err(|error| StoreError::Answered(error.to_string()))
+/// Writes what a call returned. A list of many runs goes to the pipe in large parts, without a copy of it as JSON values.
+fn write<T: Serialize>(answers: &mut impl Write, returned: Result<T, StoreError>) -> std::io::Result<()> {
+    let answer = returned.map_or_else(|error| Answer::Error(error.to_string()), Answer::Ok);
+    let mut answers = BufWriter::with_capacity(PART_BYTES, answers);
+    serde_json::to_writer(&mut answers, &answer)?;
+    answers.flush()
 }
 
 /// The archive of another process, as long as that process runs.

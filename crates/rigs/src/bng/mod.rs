@@ -85,6 +85,10 @@ impl Experiment for Concentrators {
         self.entries().len()
     }
 
+    fn bases(&self) -> Vec<Vec<usize>> {
+        vec![Vec::new(); self.entries().len()]
+    }
+
     fn means(&self) -> Option<&'static str> {
         Some("emulated devices, AF_PACKET")
     }

@@ -44,6 +44,9 @@ impl Measuring<'_> {
     pub(super) fn all_points(mut self) -> Result<(), RunError> {
         let plan = self.experiment;
         for (index, entry) in plan.entries().into_iter().enumerate() {
+            if !self.has(index) {
+                continue;
+            }
             match self.resumed.finished(index) {
                 Some(data) => self.show(index, data),
                 None => self.measure(index, entry)?,

@@ -1,4 +1,4 @@
-//! Groups of flows in a plan: congestion controls and round-trip times; and the part of a grid that a run measures.
+//! Groups of flows in a plan: congestion controls and round-trip times.
 
 use std::fmt;
 use std::str::FromStr;
@@ -26,35 +26,6 @@ pub(super) fn kernel_name(cc: Name) -> Option<&'static str> {
 /// Round trips of the groups, ms: `10+100`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rtts(pub Vec<f64>);
-
-/// A part of a grid: every point that has this remainder, so that each part has some of all kinds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Shard {
-    /// From 1 on.
-    number: usize,
-    of: usize,
-}
-
-impl Shard {
-    /// Is the point of this number, from 0 on, in it?
-    pub(super) fn has(self, point: usize) -> bool {
-        point % self.of == self.number - 1
-    }
-}
-
-impl FromStr for Shard {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Shard, String> {
-        let numbers =
-            text.split_once('/').and_then(|(i, n)| Some((i.trim().parse().ok()?, n.trim().parse().ok()?)));
-        match numbers {
-            Some((number, of)) if (1..=of).contains(&number) && of <= 100_000 => Ok(Shard { number, of }),
-            Some((_, of @ 1..=100_000)) => Err(format!("`{text}` is no shard: use 1/{of} to {of}/{of}")),
-            _ => Err(format!("`{text}` is no shard: use 3/8 for the third of eight")),
-        }
-    }
-}
 
 impl FromStr for Mix {
     type Err = String;

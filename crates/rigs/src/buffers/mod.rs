@@ -14,6 +14,7 @@ use weir_lab::error::Unfit;
 use weir_lab::rig::{Experiment, Rig};
 use weir_lab::run::Running;
 use weir_record::run_data::RunData;
+use weir_record::shards::COMPUTED;
 use weir_report::report::answer::Answer;
 use weir_report::report::block::Part;
 
@@ -25,7 +26,7 @@ mod report;
 mod run;
 mod shared;
 
-pub use mix::{Mix, Rtts, Shard};
+pub use mix::{Mix, Rtts};
 pub use plan::{Bed, Buffers};
 
 /// The rig.
@@ -74,15 +75,19 @@ impl Experiment for Buffers {
     }
 
     fn points(&self) -> usize {
-        self.own_cells().count()
+        self.cells().len()
+    }
+
+    fn bases(&self) -> Vec<Vec<usize>> {
+        vec![Vec::new(); self.cells().len()]
     }
 
     fn settings(&self) -> Vec<Vec<(String, String)>> {
-        let of_cell = |(_, cell)| {
-            let settings = run::settings(self, &cell).into_iter();
+        let of_cell = |cell: &plan::Cell<'_>| {
+            let settings = run::settings(self, cell).into_iter();
             settings.map(|(name, value)| (name.to_string(), value)).collect()
         };
-        self.own_cells().map(of_cell).collect()
+        self.cells().iter().map(of_cell).collect()
     }
 
     fn deviations(&self) -> Vec<String> {
@@ -90,7 +95,7 @@ impl Experiment for Buffers {
     }
 
     fn without_frames(&self) -> Option<&'static str> {
-        (!self.beds.contains(&Bed::Real)).then_some("simulated")
+        (!self.beds.contains(&Bed::Real)).then_some(COMPUTED)
     }
 
     fn preflight(&self, _: TesterKind) -> Result<(), Unfit> {

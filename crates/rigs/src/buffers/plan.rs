@@ -9,7 +9,7 @@ use weir_queue::{Config, Time};
 use weir_sim::cc::Name;
 use weir_sim::{Buffer, Group, Rate, Scenario};
 
-use super::mix::{Mix, Rtts, Shard, kernel_name};
+use super::mix::{Mix, Rtts, kernel_name};
 use weir_report::view::format::list;
 
 /// The experiment. Lists are axes with at least one value.
@@ -43,8 +43,6 @@ pub struct Buffers {
     pub warm_up: Duration,
     /// Simulations of each point, each from a seed of its own.
     pub seeds: u32,
-    /// The part of the grid that this run measures; all of it if there is none.
-    pub shard: Option<Shard>,
 }
 
 /// Where the flows of a point are.
@@ -99,12 +97,6 @@ impl Buffers {
         cells
     }
 
-    /// The points of this run with their numbers in the whole grid.
-    pub(super) fn own_cells(&self) -> impl Iterator<Item = (usize, Cell<'_>)> {
-        let is_own = |number: usize| self.shard.is_none_or(|shard| shard.has(number));
-        self.cells().into_iter().enumerate().filter(move |(number, _)| is_own(*number))
-    }
-
     /// Combinations of the axes that are no points, one sentence.
     pub(super) fn left_out(&self) -> Vec<String> {
         let of = |mix, rtts| {
@@ -121,15 +113,16 @@ impl Buffers {
 
     /// About how long it takes.
     pub(super) fn estimate(&self) -> Duration {
-        let real = self.own_cells().filter(|(_, cell)| cell.bed == Bed::Real).count() as u32 * self.seeds;
+        let real = self.cells().iter().filter(|cell| cell.bed == Bed::Real).count() as u32 * self.seeds;
         COST_OF_A_PACKET.mul_f64(self.simulated_packets()) + self.duration * real
     }
 
     /// Packets that full links of all simulations send.
     fn simulated_packets(&self) -> f64 {
-        let simulated = self.own_cells().filter(|(_, cell)| cell.bed == Bed::Simulated);
-        let packets = simulated.map(|(_, cell)| {
-            let scenario = self.scenario(&cell, 0);
+        let cells = self.cells();
+        let simulated = cells.iter().filter(|cell| cell.bed == Bed::Simulated);
+        let packets = simulated.map(|cell| {
+            let scenario = self.scenario(cell, 0);
             scenario.rate.mean(Time::ZERO, scenario.duration) * scenario.duration.secs() / PACKET_BITS
         });
         packets.sum::<f64>() * f64::from(self.seeds)
@@ -197,7 +190,6 @@ pub(super) fn read(section: Section<'_>) -> Option<Buffers> {
         duration,
         warm_up: section.one("warm_up_s", value::seconds_up_to::<3600>).unwrap_or(duration / 3),
         seeds: section.one("seeds", value::count(1..=1000)).unwrap_or(3),
-        shard: section.one("shard", value::parsed::<Shard>),
     };
     grid.check(&section);
     section.finish();
@@ -320,7 +312,7 @@ mod tests {
             "buffers.mix=[cubic,cubic+48*reno]",
             "buffers.rate_changes=10",
             "buffers.rate_changes=40s: 20M",
-            "buffers.shard=0/8",
+            "shard=0/8",
             "buffers.rate=1",
             "buffers.warm_up_s=30",
             "buffers.bed=reel",
@@ -387,8 +379,8 @@ mod tests {
     fn shards_are_the_whole_grid() {
         let all = buffers(&[]).unwrap().cells().len();
         let numbers = |shard: &str| {
-            let grid = buffers(&[&format!("buffers.shard={shard}")]).unwrap();
-            grid.own_cells().map(|(number, _)| number).collect::<Vec<_>>()
+            let plan = PLANS.load("buffers", &[format!("shard={shard}")]).unwrap();
+            plan.own().expect("it is a shard").into_iter().collect::<Vec<_>>()
         };
         let mut found: Vec<usize> = ["1/3", "2/3", "3/3"].into_iter().flat_map(numbers).collect();
         found.sort_unstable();

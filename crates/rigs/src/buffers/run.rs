@@ -25,8 +25,9 @@ run_of!(
 
 impl Simulating<'_> {
     pub(super) fn all_cells(self) -> Result<(), RunError> {
-        let count = self.experiment.own_cells().count();
-        self.experiment.own_cells().try_for_each(|(index, cell)| self.cell(&cell, index, count))
+        let cells = self.experiment.cells();
+        let own: Vec<_> = cells.iter().enumerate().filter(|(index, _)| self.has(*index)).collect();
+        own.iter().try_for_each(|(index, cell)| self.cell(cell, *index, own.len()))
     }
 
     fn cell(&self, cell: &Cell<'_>, index: usize, count: usize) -> Result<(), RunError> {

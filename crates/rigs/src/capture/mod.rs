@@ -8,7 +8,7 @@ use weir_load::TesterKind;
 
 use weir_lab::error::RunError;
 use weir_lab::error::Unfit;
-use weir_lab::rig::{Experiment, Rig};
+use weir_lab::rig::{Experiment, Rig, first_alike};
 use weir_lab::run::Running;
 use weir_record::run_data::RunData;
 use weir_report::report::answer::Answer;
@@ -65,6 +65,10 @@ impl Experiment for Ladder {
 
     fn points(&self) -> usize {
         self.steps().len()
+    }
+
+    fn bases(&self) -> Vec<Vec<usize>> {
+        first_alike(&self.steps(), Step::is_compared_with)
     }
 
     fn preflight(&self, _: TesterKind) -> Result<(), Unfit> {

@@ -70,11 +70,12 @@ impl Interleaved for Method<'_> {
 impl<'c> Climb<'c> {
     pub(super) fn all_steps(mut self) -> Result<(), RunError> {
         let (steps, cpus) = (self.experiment.steps(), bench::all_cpus()?);
-        for step in &steps {
+        let own: Vec<_> = steps.into_iter().enumerate().filter(|(index, _)| self.has(*index)).collect();
+        for (_, step) in &own {
             Spreading { rps: step.rps.clone(), ..Spreading::default() }.rps_cpus(&cpus)?;
         }
         let mut methods = Vec::new();
-        for (index, step) in steps.into_iter().enumerate() {
+        for (index, step) in own {
             methods.extend(self.method(step, index)?);
         }
         let mut rounds = self.rounds(self.experiment.rounds, methods.len());

@@ -12,7 +12,7 @@ use weir_load::TesterKind;
 
 use weir_lab::error::RunError;
 use weir_lab::error::Unfit;
-use weir_lab::rig::{Experiment, Rig};
+use weir_lab::rig::{Experiment, Rig, first_alike};
 use weir_lab::run::Running;
 use weir_lab::run::programs::Programs;
 use weir_record::run_data::RunData;
@@ -70,6 +70,11 @@ impl Rig for FilesRig {
 impl Experiment for Files {
     fn estimate(&self) -> Duration {
         Files::estimate(self)
+    }
+
+    fn bases(&self) -> Vec<Vec<usize>> {
+        let load = |work: &plan::Work| (work.file_system, work.bytes, work.workers);
+        first_alike(&self.work(), |a, b| load(a) == load(b))
     }
 
     fn without_frames(&self) -> Option<&'static str> {

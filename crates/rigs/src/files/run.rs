@@ -72,7 +72,10 @@ impl<'a> Filling<'a> {
     /// The programs that take part, and those that cannot.
     fn entrants(&self, places: &[Result<Place, String>]) -> Result<Vec<Entrant<'a>>, RunError> {
         let (mut reported, mut list) = (Vec::new(), Vec::new());
-        for work in self.experiment.work() {
+        for (index, work) in self.experiment.work().into_iter().enumerate() {
+            if !self.has(index) {
+                continue;
+            }
             let number = self.experiment.file_systems.iter().position(|of| *of == work.file_system);
             let place = number.and_then(|at| places.get(at));
             let obstacle = match (place, work.who) {
@@ -88,7 +91,7 @@ impl<'a> Filling<'a> {
             news.iter().for_each(|note| (self.options.observe)(Event::Note(note)));
             reported.extend(news);
             let description = place.and_then(|place| place.as_ref().ok()).map(|place| &place.description);
-            let mut point = self.point_of(&work, list.len(), description.map_or("–", String::as_str));
+            let mut point = self.point_of(&work, index, description.map_or("–", String::as_str));
             let place = number.filter(|_| obstacle.is_none());
             point.notes.extend(obstacle);
             let kept = self.resumed.enter(&mut point, self.log)?;

@@ -60,6 +60,11 @@ impl Experiment for Fixes {
         Fixes::estimate(self)
     }
 
+    fn bases(&self) -> Vec<Vec<usize>> {
+        // After each setting, compared with before.
+        (0..2 * self.fixes.len()).map(|point| if point % 2 == 0 { vec![] } else { vec![point - 1] }).collect()
+    }
+
     fn means(&self) -> Option<&'static str> {
         Some("processes of weir")
     }

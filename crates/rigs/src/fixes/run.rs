@@ -58,10 +58,9 @@ impl<'a> Fixing<'a> {
         let mut entrants = self.entrants()?;
         let rounds = self.rounds(self.experiment.rounds, entrants.len());
         interleave(&rounds, &mut entrants, |entrant| self.trial(entrant, &bench))?;
-        for pair in entrants.chunks(2) {
-            let [before, after] = pair else { continue };
-            self.close(&before.point, before.result(None))?;
-            self.close(&after.point, after.result(Some(before)))?;
+        for (i, entrant) in entrants.iter().enumerate() {
+            let before = (entrant.state == State::After).then(|| i.checked_sub(1)).flatten();
+            self.close(&entrant.point, entrant.result(before.map(|before| &entrants[before])))?;
         }
         Ok(())
     }
@@ -73,6 +72,9 @@ impl<'a> Fixing<'a> {
         let states = |&fix: &Fix| [(fix, State::Before), (fix, State::After)];
         let mut list = Vec::new();
         for (index, (fix, state)) in self.experiment.fixes.iter().flat_map(states).enumerate() {
+            if !self.has(index) {
+                continue;
+            }
             let (setting, value) = fix.text(state);
             let settings = vec![
                 (MEASURES, ID.to_string()),

@@ -7,7 +7,7 @@ use std::time::Duration;
 use weir_config::Section;
 
 use weir_lab::error::RunError;
-use weir_lab::rig::{Experiment, Rig};
+use weir_lab::rig::{Experiment, Rig, first_alike};
 use weir_lab::run::Running;
 use weir_lab::run::programs::Programs;
 use weir_record::run_data::RunData;
@@ -69,6 +69,11 @@ impl Rig for MailRig {
 impl Experiment for Mail {
     fn estimate(&self) -> Duration {
         Mail::estimate(self)
+    }
+
+    fn bases(&self) -> Vec<Vec<usize>> {
+        let is_pair = |case: &case::Case| matches!(case, case::Case::Pair(..));
+        first_alike(&self.cases(), |a, b| is_pair(a) == is_pair(b))
     }
 
     fn means(&self) -> Option<&'static str> {

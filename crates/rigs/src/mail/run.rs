@@ -59,6 +59,9 @@ impl<'a> Rounds<'a> {
     fn entrants(&self) -> Result<Vec<Entrant<'a>>, RunError> {
         let mut list = Vec::new();
         for (index, case) in self.experiment.cases().into_iter().enumerate() {
+            if !self.has(index) {
+                continue;
+            }
             let mut point = self.point(index, "mail", settings(self.experiment, case));
             let absent = absent(case);
             if let Some(why) = &absent {

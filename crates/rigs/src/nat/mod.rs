@@ -100,6 +100,10 @@ impl Experiment for NatLoad {
         NatLoad::points(self).len()
     }
 
+    fn bases(&self) -> Vec<Vec<usize>> {
+        run::bases(&NatLoad::points(self))
+    }
+
     fn settings(&self) -> Vec<Vec<(String, String)>> {
         NatLoad::points(self).iter().map(NatPoint::settings).collect()
     }

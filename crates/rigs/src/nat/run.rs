@@ -84,18 +84,22 @@ impl Measuring<'_> {
         self.settings.external = self.experiment.external.clone();
         let points = self.experiment.points();
         // What is missing is reported before anything is measured.
-        points.iter().try_for_each(|point| Setup::check(&point.spec, &self.settings))?;
-        let ceiling_fps = self.wire(&points)?;
+        let mut groups = groups(&points);
+        groups.iter_mut().for_each(|group| group.retain(|(index, _)| self.has(*index)));
+        groups.retain(|group| !group.is_empty());
+        let own = || groups.iter().flatten();
+        own().try_for_each(|(_, point)| Setup::check(&point.spec, &self.settings))?;
         let rounds = self.experiment.rounds;
-        let count = points.len() * rounds as usize;
-        // The wire is the first point.
-        let mut first = 1;
-        for group in groups(&points) {
-            let done = (first - 1) * rounds as usize;
+        let (count, mut done) = (own().count() * rounds as usize, 0);
+        if count == 0 {
+            return Ok(());
+        }
+        let ceiling_fps = self.wire(&points)?;
+        for group in groups {
             let rounds = Rounds { observe: self.options.observe, rounds, done, count };
-            let _host = group[0].table.set_on_host(self.journal.another())?;
-            self.group(&group, first, &rounds, ceiling_fps)?;
-            first += group.len();
+            let _host = group[0].1.table.set_on_host(self.journal.another())?;
+            self.group(&group, &rounds, ceiling_fps)?;
+            done += group.len() * rounds.rounds as usize;
         }
         Ok(())
     }
@@ -103,18 +107,18 @@ impl Measuring<'_> {
     /// Those that differ in their device alone.
     fn group(
         &mut self,
-        points: &[&NatPoint],
-        first: usize,
+        points: &[(usize, &NatPoint)],
         rounds: &Rounds<'_>,
         ceiling_fps: f64,
     ) -> Result<(), RunError> {
         let mut opened = Vec::new();
         let mut earlier = None;
         let mut base: Option<(usize, Vec<Round>)> = None;
-        for (i, point) in points.iter().enumerate() {
-            match self.finished(first + i, rounds) {
+        for &(index, point) in points {
+            // The wire is the first point.
+            match self.finished(index + 1, rounds) {
                 Some(data) => earlier = earlier.or_else(|| Earlier::of(data)),
-                None => opened.push(self.open(point, point.spec.dut.to_string(), first + i)?),
+                None => opened.push(self.open(point, point.spec.dut.to_string(), index + 1)?),
             }
         }
         let this = &*self;
@@ -351,19 +355,28 @@ impl Earlier {
 }
 
 /// Points that differ in their device alone, in the order of the plan.
-fn groups(points: &[NatPoint]) -> Vec<Vec<&NatPoint>> {
-    let mut groups: Vec<Vec<&NatPoint>> = Vec::new();
-    for point in points {
+fn groups(points: &[NatPoint]) -> Vec<Vec<(usize, &NatPoint)>> {
+    let mut groups: Vec<Vec<(usize, &NatPoint)>> = Vec::new();
+    for (index, point) in points.iter().enumerate() {
         let alike = |one: &NatPoint| {
             let spec = PointSpec { dut: one.spec.dut, ..point.spec.clone() };
             NatPoint { spec, table: point.table } == *one
         };
-        match groups.last_mut().filter(|group| alike(group[0])) {
-            Some(group) => group.push(point),
-            None => groups.push(vec![point]),
+        match groups.last_mut().filter(|group| alike(group[0].1)) {
+            Some(group) => group.push((index, point)),
+            None => groups.push(vec![(index, point)]),
         }
     }
     groups
+}
+
+/// The points that each point is compared with: the first of its group.
+pub(super) fn bases(points: &[NatPoint]) -> Vec<Vec<usize>> {
+    let mut bases = vec![Vec::new(); points.len()];
+    for group in groups(points) {
+        group[1..].iter().for_each(|(own, _)| bases[*own].push(group[0].0));
+    }
+    bases
 }
 
 /// Memory that grows with the flows of a device.
@@ -404,7 +417,7 @@ mod tests {
     fn devices_at_the_same_traffic_are_a_group() {
         let plan = PLANS.load("nat-flows", &["nat.flows=[1,10]".into()]).unwrap();
         let points = plan.experiment.of::<NatLoad>().unwrap().points();
-        let name = |point: &&NatPoint| format!("{} {}", point.spec.dut, point.spec.flows);
+        let name = |(_, point): &(usize, &NatPoint)| format!("{} {}", point.spec.dut, point.spec.flows);
         let names: Vec<Vec<String>> =
             groups(&points).iter().map(|group| group.iter().map(name).collect()).collect();
         assert_eq!(names.len(), 4, "{names:?}");

@@ -182,13 +182,27 @@ impl<K: Kind> Interleaved for Entrant<'_, K> {
 pub(super) struct Contest<'a, K: Kind> {
     // Dropped before the run: test beds before the journal that lists them.
     entrants: Vec<Entrant<'a, K>>,
+    /// Number of the next point in the plan.
+    next: usize,
     pub(super) run: Running<'a, K>,
 }
 
 impl<'a, K: Kind> Contest<'a, K> {
+    /// Leaves out the next point if it is in another shard.
+    pub(super) fn skips(&mut self) -> bool {
+        let skips = !self.run.has(self.next);
+        self.next += usize::from(skips);
+        skips
+    }
+
+    /// Is one of the next points in this shard?
+    pub(super) fn has_any(&self, count: usize) -> bool {
+        (self.next..self.next + count).any(|point| self.run.has(point))
+    }
+
     /// The next point.
     pub(super) fn point(&self, name: &str, frame: &FrameSizes, settings: Vec<(&str, String)>) -> Point {
-        let point = self.run.point(self.entrants.len(), name, settings);
+        let point = self.run.point(self.next, name, settings);
         Point { frame: frame.to_string(), frame_bytes_mean: frame.mean(), ..point }
     }
 
@@ -218,6 +232,7 @@ impl<'a, K: Kind> Contest<'a, K> {
         let kept = self.run.resumed.enter(&mut point, self.run.log)?;
         let series = Series::new(&self.run, &point, kept);
         self.entrants.push(Entrant { point, work, rounds: Vec::new(), series });
+        self.next += 1;
         Ok(())
     }
 
@@ -235,9 +250,9 @@ impl<'a, K: Kind> Contest<'a, K> {
 
 /// Measures all entrants in turn, and keeps their results.
 pub(super) fn run<K: Kind>(run: Running<'_, K>, rounds: u32) -> Result<(), RunError> {
-    let mut contest = Contest { entrants: Vec::new(), run };
+    let mut contest = Contest { entrants: Vec::new(), next: 0, run };
     K::enter_all(&mut contest)?;
-    let Contest { entrants, run } = &mut contest;
+    let Contest { entrants, run, .. } = &mut contest;
     let rounds = run.rounds(rounds, entrants.len());
     interleave(&rounds, entrants, |entrant| {
         let Entrant { work, rounds, series, .. } = entrant;

@@ -10,7 +10,7 @@ use std::time::Duration;
 use weir_config::Section;
 
 use weir_lab::error::RunError;
-use weir_lab::rig::{Experiment, Rig};
+use weir_lab::rig::{Experiment, Rig, first_alike};
 use weir_lab::run::Running;
 use weir_lab::run::programs::Programs;
 use weir_record::run_data::RunData;
@@ -69,6 +69,10 @@ impl Rig for ServersRig {
 impl Experiment for Servers {
     fn estimate(&self) -> Duration {
         Servers::estimate(self)
+    }
+
+    fn bases(&self) -> Vec<Vec<usize>> {
+        first_alike(&self.work(), |a, b| (a.reply, a.mode) == (b.reply, b.mode))
     }
 
     fn means(&self) -> Option<&'static str> {

@@ -63,7 +63,10 @@ impl<'a> Serving<'a> {
     fn entrants(&mut self, bench: &Bench) -> Result<Vec<Entrant<'a>>, RunError> {
         let mut missing: Vec<(String, Option<String>)> = Vec::new();
         let mut list = Vec::new();
-        for work in self.experiment.work() {
+        for (index, work) in self.experiment.work().into_iter().enumerate() {
+            if !self.has(index) {
+                continue;
+            }
             let name = work.client.map_or(work.who.name(), |client| client.name());
             let why = match missing.iter().find(|(of, _)| of == name) {
                 Some((_, why)) => why.clone(),
@@ -74,7 +77,7 @@ impl<'a> Serving<'a> {
                     why
                 }
             };
-            let mut point = self.point_of(&work, list.len(), bench);
+            let mut point = self.point_of(&work, index, bench);
             point.notes.extend(why.clone());
             let kept = self.resumed.enter(&mut point, self.log)?;
             let (series, absent) = (Series::new(self, &point, kept), why.is_some());

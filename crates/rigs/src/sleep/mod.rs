@@ -85,11 +85,15 @@ impl Experiment for Sleeping {
         self.ms.iter().map(|&ms| Duration::from_millis(ms.into()) * self.rounds).sum()
     }
 
+    fn bases(&self) -> Vec<Vec<usize>> {
+        vec![Vec::new(); self.ms.len()]
+    }
+
     fn run(&self, run: Running<'_>) -> Result<(), RunError> {
         let run = run.of(self);
         let rounds = run.rounds(self.rounds, self.ms.len());
         let mut entrants = Vec::new();
-        for (index, ms) in self.ms.iter().enumerate() {
+        for (index, ms) in self.ms.iter().enumerate().filter(|(index, _)| run.has(*index)) {
             let mut point = run.point(index, "sleep", vec![("ms", ms.to_string())]);
             let kept = run.resumed.enter(&mut point, run.log)?;
             let series = Series::new(&run, &point, kept);
@@ -199,5 +203,28 @@ mod tests {
         let after: Vec<Trial> = first(&log).points.into_iter().flat_map(|p| p.trials).collect();
         assert_eq!(after.len(), 6, "two sleeps in three rounds");
         assert!(before.iter().all(|trial| after.contains(trial)), "what was kept is as it was");
+    }
+
+    #[test]
+    fn a_run_of_rounds_is_measured_in_shards() {
+        let (stop, observe) = (AtomicBool::new(false), |_: Event| ());
+        let log = RunLog::in_memory();
+        let shards = ["2/2", "1/2"].map(|shard| {
+            let plan = PLANS.load("sleep", &[format!("shard={shard}")]).unwrap();
+            let tester = TesterKind::Packet;
+            let options =
+                Options { seed: 1, tester, tester_limits: Vec::new(), stop: &stop, observe: &observe };
+            log.archive().run_data(engine::run(&plan, &log, &options).unwrap()).unwrap()
+        });
+        assert!(shards.iter().all(|data| data.points.len() == 1));
+        let whole = weir_record::shards::merge(&shards, RunId::random()).unwrap();
+        let points: Vec<_> = whole
+            .points
+            .iter()
+            .map(|data| (data.point.index, data.trials.len(), &data.point.settings))
+            .collect();
+        let ms = |ms: &str| vec![("ms".to_string(), ms.to_string())];
+        assert_eq!(points, [(0, 3, &ms("1")), (1, 3, &ms("2"))]);
+        assert_eq!(whole.run.plan_toml, PLANS.load("sleep", &[]).unwrap().text);
     }
 }

@@ -82,6 +82,10 @@ impl Experiment for Throughput {
         Throughput::points(self).len()
     }
 
+    fn bases(&self) -> Vec<Vec<usize>> {
+        point::bases(&Throughput::points(self), self)
+    }
+
     fn settings(&self) -> Vec<Vec<(String, String)>> {
         Throughput::points(self).iter().map(PointSpec::settings).collect()
     }
@@ -147,10 +151,11 @@ impl Throughput {
     }
 
     /// The rounds of the capacity in turns of points: how much of the run they are, of which the other turns are so many.
-    fn turns_of_capacity(&self, points: &[PointSpec], turns: usize) -> usize {
+    fn turns_of_capacity(&self, points: &[(usize, &PointSpec)], turns: usize) -> usize {
         let rounds =
             self.capacity.as_ref().map_or(Duration::ZERO, CapacitySpec::estimate) * points.len() as u32;
-        let rest = self.estimate().saturating_sub(rounds).max(Duration::from_millis(1));
+        let all: Duration = points.iter().map(|(_, point)| self.estimate_at(point)).sum();
+        let rest = all.saturating_sub(rounds).max(Duration::from_millis(1));
         (turns as f64 * rounds.div_duration_f64(rest)).ceil() as usize
     }
 

@@ -17,7 +17,7 @@ use super::capacity::{self, Capacity, Overloaded};
 use super::measuring::{CEILING_SHARE, CeilingKey, Measuring, WARM_UP, Wire, ceiling_key};
 use super::procedure;
 use super::trials::{MOVED, Trials, WHILE_RUNNING, search_once};
-use crate::throughput::{CapacitySpec, SearchLoss, SearchSpec};
+use crate::throughput::{CapacitySpec, SearchLoss, SearchSpec, Throughput};
 use weir_lab::error::RunError;
 use weir_lab::frames::PointSpec;
 use weir_lab::frames::Setup;
@@ -53,6 +53,8 @@ pub(super) fn groups(specs: &[PointSpec], in_turn: bool) -> Vec<Group<'_>> {
 pub(super) struct Course {
     /// What the tester manages, by what that depends on.
     pub(super) wires: HashMap<CeilingKey, Wire>,
+    /// Ceilings of the plan, which come before its points.
+    pub(super) ceilings: usize,
     /// Turns of all points together.
     pub(super) interleaved: usize,
     /// Those of them that are the rounds of the capacity.
@@ -136,7 +138,7 @@ impl Measuring<'_> {
     }
 
     fn opened<'p>(&mut self, group: &Group<'p>, course: &mut Course) -> Result<Opened<'p>, RunError> {
-        let (repeat, ceilings) = (self.experiment.repeat, course.wires.len());
+        let (repeat, ceilings) = (self.experiment.repeat, course.ceilings);
         let mut opened = Opened { new: Vec::new(), first: None, done: course.done };
         course.done += group.len() * if repeat.in_turn { repeat.times as usize } else { 1 };
         for &(i, spec) in group {
@@ -318,6 +320,21 @@ impl Measuring<'_> {
         }
         Ok(())
     }
+}
+
+/// The points that each point is compared with.
+pub(super) fn bases(specs: &[PointSpec], experiment: &Throughput) -> Vec<Vec<usize>> {
+    let mut bases = vec![Vec::new(); specs.len()];
+    if experiment.capacity.is_some() {
+        for (own, spec) in specs.iter().enumerate() {
+            bases[own] = references(specs, spec).into_iter().filter(|other| *other != own).collect();
+        }
+    } else {
+        for group in groups(specs, experiment.repeat.in_turn) {
+            group[1..].iter().for_each(|(own, _)| bases[*own].push(group[0].0));
+        }
+    }
+    bases
 }
 
 /// The points whose capacity that of this one is divided by: the first one with the same traffic, and that of the kernel's

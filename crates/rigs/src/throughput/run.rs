@@ -31,21 +31,35 @@ impl Measuring<'_> {
     pub(super) fn all_points(mut self, specs: &[PointSpec]) -> Result<(), RunError> {
         self.settings.external = self.experiment.external.clone();
         // What is missing is reported before anything is measured.
-        specs.iter().try_for_each(|spec| Setup::check(spec, &self.settings))?;
+        let own: Vec<(usize, &PointSpec)> =
+            specs.iter().enumerate().filter(|(index, _)| self.has(*index)).collect();
+        own.iter().try_for_each(|(_, spec)| Setup::check(spec, &self.settings))?;
         outside::check_remote(specs, self.settings.external.as_ref())?;
         let repeat = self.experiment.repeat;
-        let interleaved = specs.len() * if repeat.in_turn { repeat.times as usize } else { 1 };
-        let ahead = self.experiment.turns_of_capacity(specs, interleaved);
+        let interleaved = own.len() * if repeat.in_turn { repeat.times as usize } else { 1 };
+        let ahead = self.experiment.turns_of_capacity(&own, interleaved);
         let interleaved = ahead + interleaved;
-        let mut course =
-            Course { wires: HashMap::new(), interleaved, ahead, done: ahead, reported: Vec::new() };
-        for spec in specs {
-            if !course.wires.contains_key(&ceiling_key(spec)) {
-                let wire = self.wire(spec, course.wires.len(), interleaved, &mut course.reported)?;
-                course.wires.insert(ceiling_key(spec), wire);
+        // Numbers and settings of ceilings are the same in all shards.
+        let ceilings = ceilings(specs);
+        let mut course = Course {
+            wires: HashMap::new(),
+            ceilings: ceilings.len(),
+            interleaved,
+            ahead,
+            done: ahead,
+            reported: Vec::new(),
+        };
+        for (index, spec) in ceilings.into_iter().enumerate() {
+            let key = ceiling_key(spec);
+            if own.iter().any(|(_, own)| ceiling_key(own) == key) {
+                let wire = self.wire(spec, index, interleaved, &mut course.reported)?;
+                course.wires.insert(key, wire);
             }
         }
-        self.groups(&groups(specs, repeat.in_turn), course)
+        let mut groups = groups(specs, repeat.in_turn);
+        groups.iter_mut().for_each(|group| group.retain(|(index, _)| self.has(*index)));
+        groups.retain(|group| !group.is_empty());
+        self.groups(&groups, course)
     }
 
     /// Measures what the tester manages with nothing in between. Before an external DUT that is what leaves the
@@ -98,4 +112,15 @@ impl Measuring<'_> {
         self.close(&point, PointResult { search: "fixed".into(), goals, ..PointResult::default() })?;
         Ok(wire)
     }
+}
+
+/// The first point of each ceiling.
+fn ceilings(specs: &[PointSpec]) -> Vec<&PointSpec> {
+    let mut found: Vec<&PointSpec> = Vec::new();
+    for spec in specs {
+        if found.iter().all(|other| ceiling_key(other) != ceiling_key(spec)) {
+            found.push(spec);
+        }
+    }
+    found
 }

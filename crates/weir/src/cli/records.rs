@@ -149,11 +149,15 @@ pub(crate) enum ExportFormat {
 Examples:
   weir run buffers --shard 3/8 --seed 7 --store 3.db --no-report --json > 3.json     one of eight parts
   weir merge *.json                                                                 merge all parts into one run
-  weir merge 31 32 33 --from postgres://lab@db.example.org/weir                     parts that are in an archive")]
+  weir merge 31 32 33 --from postgres://lab@db.example.org/weir                     parts that are in an archive
+  weir merge 31 --others --from postgres://lab@db.example.org/weir                  this one, and all others of its grid")]
 pub(crate) struct Merge {
     /// The shards: JSON files from `weir run --shard I/N --json` or `weir show ID --json`, or numbers of runs
     #[arg(value_name = "FILE|ID", required = true)]
     pub(crate) shards: Vec<Side>,
+    /// Also merge the other shards of the same plan, seed and version that are recorded: of each the newest complete run
+    #[arg(long)]
+    pub(crate) others: bool,
     #[command(flatten)]
     pub(crate) source: Source,
     /// Write the merged run as JSON to standard output

@@ -57,8 +57,8 @@ pub(crate) struct Run {
     pub(crate) resume: Option<RunName>,
     #[command(flatten)]
     pub(crate) sets: Sets,
-    /// Measure only this part of the points, such as 3/8, of an experiment that can be sharded (`buffers`); `weir merge` merges
-    /// the parts into one run
+    /// Measure only this part of the points, such as 3/8; `weir merge` merges the parts into one run. Points that are compared with
+    /// each other are in the same part
     #[arg(long, value_name = "I/N", requires = "seed", conflicts_with_all = ["compare", "resume"])]
     pub(crate) shard: Option<String>,
     /// Measure on other hosts: a file with their addresses and roles, see docs/many-machines.md. weir is copied to hosts where it is
@@ -124,7 +124,7 @@ impl Run {
 
     /// The changes to the plans.
     pub(crate) fn changes(&self) -> Sets {
-        let shard = self.shard.iter().map(|shard| format!("buffers.shard={shard}"));
+        let shard = self.shard.iter().map(|shard| format!("shard={shard}"));
         Sets { sets: self.sets.sets.iter().cloned().chain(shard).collect(), ..self.sets.clone() }
     }
 

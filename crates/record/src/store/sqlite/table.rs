@@ -9,7 +9,7 @@ use serde::de::{DeserializeOwned, Error as _};
 use serde_json::Value as Json;
 
 use crate::record::{PointKey, RunId};
-use crate::store::fields;
+use crate::store::fields::{self, Fields};
 
 /// Marks the file as weir's (`PRAGMA application_id`): the letters "weir".
 pub(super) const APPLICATION_ID: i64 = 0x7765_6972;
@@ -177,12 +177,17 @@ impl Table {
     fn read_row<R: DeserializeOwned>(&self, row: &Row<'_>) -> Result<R, serde_json::Error> {
         let names = self.numbers.iter().map(|(field, _)| *field).chain(self.columns.iter().copied());
         let rest: String = row.get("rest").map_err(serde_json::Error::custom)?;
-        let mut values = Vec::new();
+        let mut fields = Fields::with_room(rest.len());
         for (i, column) in names.enumerate() {
-            let value = row.get_ref(i).map_err(serde_json::Error::custom)?;
-            values.push((column, to_json(column, value)?));
+            match row.get_ref(i).map_err(serde_json::Error::custom)? {
+                ValueRef::Integer(n) => fields.add(column, &n)?,
+                ValueRef::Real(x) => fields.add(column, &x)?,
+                ValueRef::Text(json) if column == "result" => fields.add_json(column, json)?,
+                ValueRef::Text(text) => fields.add(column, &String::from_utf8_lossy(text))?,
+                ValueRef::Null | ValueRef::Blob(_) => {}
+            }
         }
-        fields::join(values, &rest)
+        fields.record(&rest)
     }
 }
 
@@ -195,14 +200,4 @@ fn to_sql(value: Json) -> SqlValue {
         // Beyond i64 only as text, which a STRICT integer column refuses: never a wrong number.
         other => SqlValue::Text(other.to_string()),
     }
-}
-
-fn to_json(column: &str, value: ValueRef<'_>) -> Result<Json, serde_json::Error> {
-    Ok(match value {
-        ValueRef::Integer(n) => n.into(),
-        ValueRef::Real(x) => x.into(),
-        ValueRef::Text(bytes) if column == "result" => serde_json::from_slice(bytes)?,
-        ValueRef::Text(bytes) => String::from_utf8_lossy(bytes).into(),
-        ValueRef::Null | ValueRef::Blob(_) => Json::Null,
-    })
 }

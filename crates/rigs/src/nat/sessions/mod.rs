@@ -35,6 +35,10 @@ impl Experiment for Rfc9693 {
         Rfc9693::points(self).len()
     }
 
+    fn bases(&self) -> Vec<Vec<usize>> {
+        vec![Vec::new(); Rfc9693::points(self).len()]
+    }
+
     fn settings(&self) -> Vec<Vec<(String, String)>> {
         Rfc9693::points(self).iter().map(PointSpec::settings).collect()
     }

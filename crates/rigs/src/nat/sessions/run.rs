@@ -69,11 +69,9 @@ impl Measuring<'_> {
     pub(super) fn all_points(mut self) -> Result<(), RunError> {
         self.settings.external = self.experiment.external.clone();
         let points = self.experiment.points();
-        points.iter().try_for_each(|spec| Setup::check(spec, &self.settings))?;
-        for (index, spec) in points.iter().enumerate() {
-            self.point_of(spec, index, points.len())?;
-        }
-        Ok(())
+        let own: Vec<_> = points.iter().enumerate().filter(|(index, _)| self.has(*index)).collect();
+        own.iter().try_for_each(|(_, spec)| Setup::check(spec, &self.settings))?;
+        own.iter().try_for_each(|(index, spec)| self.point_of(spec, *index, own.len()))
     }
 
     fn point_of(&mut self, spec: &PointSpec, index: usize, count: usize) -> Result<(), RunError> {

@@ -38,6 +38,10 @@ impl Experiment for TcpLoad {
         TcpLoad::points(self).len()
     }
 
+    fn bases(&self) -> Vec<Vec<usize>> {
+        vec![Vec::new(); TcpLoad::points(self).len()]
+    }
+
     fn settings(&self) -> Vec<Vec<(String, String)>> {
         TcpLoad::points(self).iter().map(PointSpec::settings).collect()
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use weir_config::{Section, value};
 use weir_lab::error::RunError;
-use weir_lab::rig::Experiment;
+use weir_lab::rig::{Experiment, first_alike};
 use weir_lab::run::Running;
 use weir_lab::run::programs::Programs;
 use weir_packet::flow::MAX_FLOWS;
@@ -125,6 +125,12 @@ impl Experiment for CapturePeers {
         let programs = self.jobs.iter().map(|job| peers(job) + self.methods.len()).sum::<usize>() + 1;
         let all = trials * (programs * self.frames.len()) as f64 * f64::from(self.rounds);
         (self.trial + AROUND_A_TRIAL).mul_f64(all)
+    }
+
+    fn bases(&self) -> Vec<Vec<usize>> {
+        let of_a_frame = run::works(self).len();
+        let frames: Vec<usize> = (0..self.frames.len() * of_a_frame).map(|n| n / of_a_frame).collect();
+        first_alike(&frames, |a, b| a == b)
     }
 
     fn run(&self, run: Running<'_>) -> Result<(), RunError> {

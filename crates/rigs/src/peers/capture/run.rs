@@ -67,17 +67,20 @@ impl Kind for CapturePeers {
 
     fn enter_all(contest: &mut Contest<'_, Self>) -> Result<(), RunError> {
         let experiment = contest.run.experiment;
-        let own = experiment.methods.iter().map(|&method| Tool::weir(method));
-        let tools: Vec<_> = own.chain(experiment.names.iter().map(|&peer| Tool::peer(peer))).collect();
+        let works = works(experiment);
         for frame in &experiment.frames {
             let plain = PointSpec::plain(DutKind::WIRE, 64, experiment.flows);
             let spec = PointSpec { frame: frame.clone(), ..plain };
+            if !contest.has_any(works.len()) {
+                for _ in &works {
+                    contest.skips();
+                }
+                continue;
+            }
             let run = &mut contest.run;
             let bench = Rc::new(Bench::build(experiment, &spec, run.settings.seed, &mut run.journal)?);
-            let all = experiment.jobs.iter().flat_map(|&job| tools.iter().map(move |&tool| (tool, job)));
-            let works = all.filter(|(tool, job)| tool.program.does(*job));
-            for work in std::iter::once(None).chain(works.map(Some)) {
-                enter(contest, work, frame, &bench)?;
+            for work in &works {
+                enter(contest, *work, frame, &bench)?;
             }
         }
         Ok(())
@@ -113,12 +116,24 @@ impl Kind for CapturePeers {
     }
 }
 
+/// Programs with their jobs at each frame size, and nothing.
+pub(super) fn works(experiment: &CapturePeers) -> Vec<Option<(Tool, Job)>> {
+    let own = experiment.methods.iter().map(|&method| Tool::weir(method));
+    let tools: Vec<_> = own.chain(experiment.names.iter().map(|&peer| Tool::peer(peer))).collect();
+    let all = experiment.jobs.iter().flat_map(|&job| tools.iter().map(move |&tool| (tool, job)));
+    let works = all.filter(|(tool, job)| tool.program.does(*job));
+    std::iter::once(None).chain(works.map(Some)).collect()
+}
+
 fn enter(
     contest: &mut Contest<'_, CapturePeers>,
     work: Option<(Tool, Job)>,
     frame: &FrameSizes,
     bench: &Rc<Bench>,
 ) -> Result<(), RunError> {
+    if contest.skips() {
+        return Ok(());
+    }
     let experiment = contest.run.experiment;
     let name = work.map_or("nothing".into(), |(tool, _)| tool.name());
     let mut settings = vec![

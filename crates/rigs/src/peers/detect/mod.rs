@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use weir_config::{Section, value};
 use weir_lab::error::RunError;
-use weir_lab::rig::Experiment;
+use weir_lab::rig::{Experiment, first_alike};
 use weir_lab::run::Running;
 use weir_lab::run::programs::Programs;
 use weir_packet::size::FrameSizes;
@@ -55,6 +55,13 @@ impl Experiment for DetectPeers {
     fn estimate(&self) -> Duration {
         let attacks = (self.names.len() + 1) * self.attacks_fps.len() * self.rounds as usize;
         (self.attack + AROUND_AN_ATTACK) * attacks as u32
+    }
+
+    fn bases(&self) -> Vec<Vec<usize>> {
+        // For each attack weir and all others.
+        let detectors = self.names.len() + 1;
+        let attacks: Vec<usize> = (0..self.attacks_fps.len() * detectors).map(|n| n / detectors).collect();
+        first_alike(&attacks, |a, b| a == b)
     }
 
     fn run(&self, run: Running<'_>) -> Result<(), RunError> {

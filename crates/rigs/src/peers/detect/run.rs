@@ -17,6 +17,7 @@ use weir_lab::error::RunError;
 use weir_lab::frames::mirror::{Mirror, RING_FULL};
 use weir_lab::frames::verdict::Accounting;
 use weir_lab::frames::{Limits, PointSpec};
+use weir_lab::rig::Experiment;
 use weir_lab::run::Running;
 use weir_lab::run::folder::Folder;
 use weir_lab::run::process::{Failed, Process};
@@ -54,6 +55,9 @@ impl Kind for DetectPeers {
 
     fn enter_all(contest: &mut Contest<'_, Self>) -> Result<(), RunError> {
         let experiment = contest.run.experiment;
+        if !contest.has_any(experiment.bases().len()) {
+            return Ok(());
+        }
         let bench = Rc::new(Bench::build(&mut contest.run)?);
         let mut detectors = Vec::new();
         for detector in std::iter::once(&WEIR).chain(experiment.names.iter().copied()) {
@@ -67,6 +71,9 @@ impl Kind for DetectPeers {
         }
         for &attack_fps in &experiment.attacks_fps {
             for (detector, absent) in &detectors {
+                if contest.skips() {
+                    continue;
+                }
                 let mut point = bench.point(contest, detector.name, attack_fps);
                 if absent.is_none() {
                     let version = contest::version(detector.name, PROGRAMS);

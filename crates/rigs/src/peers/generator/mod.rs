@@ -6,7 +6,7 @@ use std::time::Duration;
 use toml_edit::Value;
 use weir_config::{Section, shown, value};
 use weir_lab::error::RunError;
-use weir_lab::rig::Experiment;
+use weir_lab::rig::{Experiment, first_alike};
 use weir_lab::run::Running;
 use weir_lab::run::programs::Programs;
 use weir_packet::flow::MAX_FLOWS;
@@ -14,6 +14,9 @@ use weir_packet::size::FrameSizes;
 
 use super::{PeersRig, contest};
 use program::{PEERS, Peer};
+use run::Stream;
+use sender::Generator;
+use weir_load::TesterKind;
 
 mod answer;
 mod program;
@@ -54,6 +57,21 @@ impl GeneratorPeers {
     const PACES_FPS: [f64; 5] = [1e3, 1e4, 1e5, 1e6, 2e6];
     /// Measurements of the receiver: on the sender's CPU, and on a CPU of its own.
     const RECEIVERS: usize = 2;
+
+    /// All generators, each with its frames.
+    fn streams(&self) -> Vec<Stream> {
+        let mut list = Vec::new();
+        for &frame_bytes in &self.frame_bytes {
+            for (i, &flows) in self.flows.iter().enumerate() {
+                let own = [TesterKind::Xdp, TesterKind::Packet].map(Generator::Weir);
+                list.extend(own.map(|generator| Stream { generator, frame_bytes, flows }));
+                // Peers repeat one frame, which is fastest for them.
+                let peers = self.names.iter().filter(|_| i == 0).map(|&peer| Generator::Peer(peer));
+                list.extend(peers.map(|generator| Stream { generator, frame_bytes, flows: 1 }));
+            }
+        }
+        list
+    }
 }
 
 impl Experiment for GeneratorPeers {
@@ -62,6 +80,12 @@ impl Experiment for GeneratorPeers {
         let generators = (self.names.len() + 2 * self.flows.len()) * self.frame_bytes.len();
         let others = GeneratorPeers::PACES_FPS.len() + GeneratorPeers::RECEIVERS;
         self.trial * self.rounds * (generators + others) as u32
+    }
+
+    fn bases(&self) -> Vec<Vec<usize>> {
+        let wires = GeneratorPeers::PACES_FPS.len() + GeneratorPeers::RECEIVERS;
+        let of_streams = first_alike(&self.streams(), |a, b| a.frame_bytes == b.frame_bytes);
+        of_streams.into_iter().chain(vec![Vec::new(); wires]).collect()
     }
 
     fn run(&self, run: Running<'_>) -> Result<(), RunError> {

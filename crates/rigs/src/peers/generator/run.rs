@@ -14,8 +14,8 @@ use weir_lab::frames::{Limits, PointSpec, Setup};
 use weir_lab::run::rounds::{Rated, comparison};
 use weir_lab::run::series::{Asked, Series};
 use weir_lab::run::{Event, Running};
+use weir_load::Control;
 use weir_load::counts::Load;
-use weir_load::{Control, TesterKind};
 use weir_record::figure::goal_result;
 use weir_record::record::{
     Comparison, GoalResult, GoalValue, Noise, Owner, PointResult, Purpose, Trial, Verdict,
@@ -74,18 +74,7 @@ impl Kind for GeneratorPeers {
     type Round = Option<f64>;
 
     fn enter_all(contest: &mut Contest<'_, Self>) -> Result<(), RunError> {
-        let experiment = contest.run.experiment;
-        for &frame_bytes in &experiment.frame_bytes {
-            for (i, &flows) in experiment.flows.iter().enumerate() {
-                for kind in [TesterKind::Xdp, TesterKind::Packet] {
-                    enter(contest, Stream { generator: Generator::Weir(kind), frame_bytes, flows })?;
-                }
-                // Peers repeat one frame, which is fastest for them.
-                for &peer in experiment.names.iter().filter(|_| i == 0) {
-                    enter(contest, Stream { generator: Generator::Peer(peer), frame_bytes, flows: 1 })?;
-                }
-            }
-        }
+        contest.run.experiment.streams().into_iter().try_for_each(|stream| enter(contest, stream))?;
         let loads = GeneratorPeers::PACES_FPS.map(WireLoad::Paced).into_iter();
         loads.chain([WireLoad::Full, WireLoad::Overload]).try_for_each(|load| enter_wire(contest, load))
     }
@@ -129,6 +118,9 @@ impl Kind for GeneratorPeers {
 
 /// Enters a generator. It sends for a moment first: some are installed and do not work with this kernel.
 fn enter(contest: &mut Contest<'_, GeneratorPeers>, stream: Stream) -> Result<(), RunError> {
+    if contest.skips() {
+        return Ok(());
+    }
     let Stream { generator, frame_bytes, flows } = stream;
     let spec = PointSpec::plain(DutKind::WIRE, frame_bytes, flows);
     let mut settings = settings(Measures::Generator, generator.name(), &spec);
@@ -163,6 +155,9 @@ fn absent(generator: Generator, frame_bytes: u16) -> Option<String> {
 
 /// Enters the whole tester on the wire.
 fn enter_wire(contest: &mut Contest<'_, GeneratorPeers>, load: WireLoad) -> Result<(), RunError> {
+    if contest.skips() {
+        return Ok(());
+    }
     let experiment = contest.run.experiment;
     let spec = PointSpec::plain(DutKind::WIRE, experiment.frame_bytes[0], experiment.flows[0]);
     let mut settings = settings(load.measures(), "weir", &spec);
