@@ -21,6 +21,7 @@ const OTHERS: &[&str] = &[
     "kubectl",
     "mkdir",
     "mount",
+    "parallel",
     "packaging/container",
     "packaging/deb",
     "sbatch",
