@@ -203,6 +203,15 @@ fn what_no_session_has_goes_no_further() {
     }
     assert_eq!((node.state(1).foreign_sources, node.state(1).from_frames), (4, 0));
     assert_eq!(node.state(1).last_foreign_source, Some([100, 66, 0, 1].into()));
+    // A host that has no address yet reports its groups: nobody's address is used.
+    let (verdict, _) = node.from(ANNA, "icmp 143 :: > ff02::16 ttl 1");
+    assert_eq!(
+        (verdict, node.state(1).foreign_sources),
+        (dropped(DropReason::Malformed), 4),
+        "as on any port of a router"
+    );
+    let (verdict, _) = node.from(ANNA, "udp [::]:1 > [2001:db8:9::1]:53");
+    assert_eq!((verdict, node.state(1).foreign_sources), (dropped(DropReason::SubscriberSource), 5));
     node.plane.set_control(false);
     assert_eq!(node.from(EVE, line).0, dropped(DropReason::NoControl));
     node.plane.set_control(true);

@@ -690,6 +690,10 @@ impl Details {
         if is_link_local(source) {
             return true;
         }
+        // A host reports its groups before it has an address (RFC 3810, section 5.2.13), to its link alone.
+        if frame.kind() == Kind::V6 && source.is_unspecified() {
+            return frame.addresses6().1 >> 112 == 0xff02;
+        }
         self.prefixes.iter().any(|prefix| prefix.contains(source))
     }
 }
