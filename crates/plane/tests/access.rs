@@ -98,7 +98,9 @@ impl Node {
     /// A packet of a device.
     fn from(&mut self, device: Device, line: &str) -> (Verdict, Vec<u8>) {
         let header = device.header(MACS[usize::from(device.0)]);
-        self.frame(device.0, &[&header, &[8, 0][..], &packet(line).expect("a packet")].concat())
+        let packet = packet(line).expect("a packet");
+        let kind = if packet[0] >> 4 == 6 { [0x86, 0xdd] } else { [8, 0] };
+        self.frame(device.0, &[&header, &kind[..], &packet].concat())
     }
 
     /// A packet from the network.
@@ -205,11 +207,7 @@ fn what_no_session_has_goes_no_further() {
     assert_eq!(node.state(1).last_foreign_source, Some([100, 66, 0, 1].into()));
     // A host that has no address yet reports its groups: nobody's address is used.
     let (verdict, _) = node.from(ANNA, "icmp 143 :: > ff02::16 ttl 1");
-    assert_eq!(
-        (verdict, node.state(1).foreign_sources),
-        (dropped(DropReason::Malformed), 4),
-        "as on any port of a router"
-    );
+    assert!(matches!(verdict, Verdict::Punted(_)) && node.state(1).foreign_sources == 4, "{verdict:?}");
     let (verdict, _) = node.from(ANNA, "udp [::]:1 > [2001:db8:9::1]:53");
     assert_eq!((verdict, node.state(1).foreign_sources), (dropped(DropReason::SubscriberSource), 5));
     node.plane.set_control(false);

@@ -19,7 +19,7 @@ const GRID: &str = r#"
 question = "Which queue is fair?"
 experiment = "buffers"
 [buffers]
-queue = ["fifo", "pie", "fq_codel"]
+queue = ["fifo", "pie", "fq-codel"]
 buffer_bdp = [0.5, 1, 2, 4]
 mix = "cubic+bbr1"
 rate = "5M"
@@ -120,6 +120,8 @@ impl Slurm {
         let key = output(Command::new("chmod").arg("400").arg(folder.join("munge.key"))).expect("chmod");
         assert!(key.status.success());
         folder.file("slurm.conf", slurm_conf(&folder, host.trim()));
+        // The /sys of a namespace has no control groups, by which slurmd would find out their version.
+        folder.file("cgroup.conf", "CgroupPlugin=cgroup/v1\n");
         let namespace = Namespace::new().expect("root may");
         let mut slurm = Slurm { namespace, folder, daemons: Vec::new() };
         // Slurm looks for an address that is not of loopback.
@@ -217,7 +219,8 @@ fn an_array_job_of_slurm_measures_the_shards_of_a_plan() {
     let Some(site) = Site::new() else { return };
     let Some(slurm) = Slurm::start() else { return };
     let script = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/shards.sbatch"));
-    let mut sbatch = site.command("sbatch");
+    let mut sbatch = site.command("timeout");
+    sbatch.args(["120", "sbatch"]);
     sbatch.env("SLURM_CONF", slurm.folder.join("slurm.conf"));
     // sbatch asks again while the daemons start.
     sbatch.args(["--wait", "--array=1-5", "--mem=100M"]).arg(script).arg("grid.toml");
