@@ -12,11 +12,7 @@ use crate::restart::{Rig, options};
 fn devices_are_up_with_both_families_after_a_bad_day_and_no_session_is_left_over() {
     let Some(rig) = Rig::of(&dual_stack("pppoe padi mac 1000 burst 1000")) else { return };
     let devices = 20;
-    for number in 0..devices {
-        rig.add_subscriber(&format!(
-            r#"{{"name": "u{number}", "login": "user{number}@isp", "password": "secret", "plan": "basic"}}"#
-        ));
-    }
+    rig.add_logins(devices);
     let load = Load { from_subscriber_fps: 10.0, to_subscriber_fps: 10.0, frame_bytes: SHORTEST_FRAME6 };
     let options = Options {
         devices,

@@ -402,11 +402,7 @@ fn devices_dial_in_and_a_program_that_is_killed_loses_no_session() {
 fn emulated_devices_with_both_families_get_their_prefixes() {
     let Some(rig) = Rig::of(&dual_stack("pppoe")) else { return };
     let devices = 50;
-    for number in 0..devices {
-        rig.add_subscriber(&format!(
-            r#"{{"name": "u{number}", "login": "user{number}@isp", "password": "secret", "plan": "basic"}}"#
-        ));
-    }
+    rig.add_logins(devices);
     let pppoe = Pppoe { dual_stack: true, ..Pppoe::default() };
     let load = Load { from_subscriber_fps: 20.0, to_subscriber_fps: 20.0, frame_bytes: SHORTEST_FRAME6 };
     let options = Options {

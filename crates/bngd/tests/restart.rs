@@ -119,6 +119,15 @@ impl Rig {
         Some(rig)
     }
 
+    /// The logins of so many emulated devices, `user0@isp` and so on.
+    pub(crate) fn add_logins(&self, devices: u32) {
+        for number in 0..devices {
+            self.add_subscriber(&format!(
+                r#"{{"name": "u{number}", "login": "user{number}@isp", "password": "secret", "plan": "basic"}}"#
+            ));
+        }
+    }
+
     /// Adds a subscriber by its JSON.
     pub(crate) fn add_subscriber(&self, json: &str) {
         let body = json.as_bytes().to_vec();

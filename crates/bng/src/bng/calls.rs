@@ -365,7 +365,7 @@ impl Bng {
             let (index, _) = call.login.filter(|_| call.session.is_some()).ok_or(DropReason::PppDiscarded)?;
             return self.solicited(index, frame.payload, out).map(|()| Taken::Now);
         }
-        // A call whose client is silent ends by the timers of PPP.
+        // If the client is silent, the timers of PPP end its session.
         if call.session.is_none() && self.now.at.as_secs() > u64::from(call.began_s) + SET_UP_MOST_S {
             self.close_call(id, End::TooLate, out);
             return Ok(Taken::Now);
