@@ -27,12 +27,16 @@ fn the_first_subscriber_is_online() {
     assert!(said.ends_with("all steps passed\n"), "{said}");
 }
 
-/// A script of clients: it sets the address of udhcpc (`$1`), dhclient and dhcpcd (`$reason`).
+/// A script of clients: it sets the address of udhcpc (`$1`), dhclient and dhcpcd (`$reason`), and says so to a reader of the pipe
+/// `bound` beside it.
 const SCRIPT: &str = r#"#!/bin/sh
 case "$reason$1" in
 BOUND | RENEW | REBIND | REBOOT) ip address replace "$new_ip_address/$new_subnet_mask" dev "$interface" ;;
 bound | renew) ip address replace "$ip/$mask" dev "$interface" ;;
+*) exit ;;
 esac
+bound=$(dirname "$0")/bound
+[ ! -p "$bound" ] || echo bound >"$bound"
 "#;
 const TEXT: &str = "node access1(access, on packet:b) > access(gateway 100.64.0.1/24) > route > wan(198.18.0.1/24, on packet:d)\n\
                     run(host none)\n\
@@ -43,7 +47,9 @@ const CLIENTS: [(&str, &str); 3] = [
     ("busybox", "busybox udhcpc -f -n -q -i a -t 5 -T 1 -s $D/script -p $D/pid"),
     (
         "dhclient",
-        "dhclient -4 -1 -sf $D/script -lf $D/leases -pf $D/pid -cf $D/dhclient.conf a && kill $(cat $D/pid)",
+        // In the foreground: as a daemon it writes its process id some time after its parent has ended.
+        "mkfifo $D/bound; dhclient -4 -d -1 -sf $D/script -lf $D/leases -pf $D/pid -cf $D/dhclient.conf a & \
+         timeout 60 grep -q bound $D/bound; status=$?; kill $!; rm $D/bound; exit $status",
     ),
     (
         "dhcpcd",
