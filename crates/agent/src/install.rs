@@ -244,7 +244,7 @@ mod tests {
         );
     }
 
-    /// Runs a script as the shell of a host would, with a home of its own.
+    /// Runs a script as the shell of a host would, with its own home.
     fn shell(home: &Folder, script: &str, input: &[u8]) -> (bool, String) {
         let mut command = Command::new("sh");
         command.args(["-c", script]).env("HOME", &**home).env_remove("XDG_DATA_HOME");

@@ -45,7 +45,7 @@ pub(crate) fn see(frame: &[u8], paths: &Paths) -> Seen {
     Seen { packet, path: paths.of(headers.src, headers.dst), is_unread: false }
 }
 
-/// Gives packets the values that queues with packet values need: each flow has a marker of its own.
+/// Gives packets the values that queues with packet values need: each flow has its own marker.
 pub(crate) struct Markers {
     flows: HashMap<u32, Marker>,
     seed: u64,

@@ -15,7 +15,7 @@ use super::request::{Apply, Ask, Attach, Refusal};
 /// What requests are answered from.
 pub(crate) struct Service<'a> {
     pub(crate) node: &'a Node,
-    /// Those who are told of events.
+    /// Passes events to subscribed clients.
     pub(crate) hub: &'a Hub,
     /// Applies --cpus to a configuration.
     pub(crate) placed: &'a (dyn Fn(Config) -> Config + Sync),
@@ -57,7 +57,7 @@ fn apply(service: &Service<'_>, Apply { file, text, files }: &Apply) -> Result<D
     Ok(done(service, 0, applied))
 }
 
-/// All who have subscribed are told that a text or a list of commands is done.
+/// Reports to all subscribed clients that a text or a list of commands is done.
 fn done(service: &Service<'_>, commands: usize, applied: Applied) -> Done {
     let done = Done {
         revision: applied.revision,

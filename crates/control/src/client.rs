@@ -75,7 +75,7 @@ impl Client {
         let (held, descriptors) = (Vec::new(), VecDeque::new());
         let mut client = Client { stream, shown, held, descriptors, next: 1 };
         let hello = Hello { protocol: PROTOCOL, client: Some("weir".into()) };
-        // Before the node's: one of the time before versions does not greet.
+        // Before the hello of the node: a node older than protocol versions sends none.
         let first = client.exchange(&serde_json::to_string(&hello)?)?;
         client.check_greeting(&first)?;
         Ok(client)

@@ -1,4 +1,4 @@
-//! Clients of a node, each in a thread of its own: one that is silent, slow, or does not read does not delay the others, and the
+//! Clients of a node, each in a separate thread: one that is silent, slow, or does not read does not delay the others, and the
 //! node never waits for one.
 //!
 //! ```text
@@ -42,7 +42,7 @@ pub(crate) struct Limits {
     pub(crate) places: usize,
     /// Most bytes of a line.
     pub(crate) line_bytes: usize,
-    /// Time for a client to greet, to end a line that it has begun, and to take bytes that were written to it.
+    /// Time for a client to send its hello, to end a line that it has begun, and to take bytes that were written to it.
     pub(crate) patience: Duration,
     /// Subscriptions of a client.
     pub(crate) subscriptions: usize,

@@ -89,7 +89,7 @@ pub(crate) enum Ending {
     Over,
 }
 
-/// What a client is to be told beside its answers.
+/// A message to a client that is no answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Notice {
     /// An event, in JSON.

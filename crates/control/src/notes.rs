@@ -118,7 +118,7 @@ pub(crate) struct KeptBlocks {
     tried: Option<Instant>,
     has_failed: bool,
     failure: BlocksFailure,
-    /// The node was last told to assign no blocks.
+    /// The last command to the node was to assign no blocks.
     was_withheld: bool,
 }
 
@@ -341,7 +341,7 @@ mod tests {
         }
     }
 
-    /// The other half of the next test, in a process of its own: two events at a time.
+    /// The other half of the next test, in a separate process: two events at a time.
     #[test]
     fn writer_that_fails() {
         let Some(folder) = faults::folder() else { return };

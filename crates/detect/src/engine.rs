@@ -85,7 +85,7 @@ pub struct Status {
     pub foreign: u64,
     /// Hosts and directions that were seen, as far as they fit into memory.
     pub hosts: u64,
-    /// Hosts that were busy and had to give way to others.
+    /// Busy hosts whose counts were discarded, because the table was full.
     pub hosts_evicted: u64,
     /// Flows that had to be forgotten too early, and may be new again.
     pub flows_forgotten: u64,

@@ -3,8 +3,8 @@
 //! ```text
 //! address, direction > hash > a row of 16 lines: found, or free, or the one that was idle, or the least busy one
 //! ```
-//! A host that sent nothing in this slot has nothing in its line but its baseline, so it can give way. Where all of a
-//! row are busy, the least busy one does, and its successor takes over its count of frames, as in the Space-Saving
+//! The line of a host that sent nothing in this slot holds its baseline only, so another host may take it. Where all hosts of a
+//! row are busy, the least busy one is replaced, and its successor inherits its count of frames, as in the Space-Saving
 //! algorithm (Metwally et al. 2005): a count is then too high by at most [`Table::error_frames`], never too low.
 
 use crate::counts::{Counts, Direction};
@@ -162,7 +162,7 @@ impl Table {
         self.used
     }
 
-    /// Busy hosts that had to give way to others.
+    /// Busy hosts that were replaced by others.
     pub(crate) fn evicted(&self) -> u64 {
         self.evicted
     }

@@ -15,7 +15,7 @@ const MOST_REASONS: usize = 32;
 pub enum Gap {
     /// Frames were lost before they could be counted.
     Lost,
-    /// Busy hosts had to give way to others: there is no more memory for hosts.
+    /// Counts of busy hosts were discarded: there is no more memory for hosts.
     HostsEvicted,
     /// Flows were forgotten early: there is no more memory for flows.
     FlowsForgotten,

@@ -1,8 +1,8 @@
-//! For tests: code that writes files is run repeatedly in a process of its own, which is killed, loses its power, or is
+//! For tests: code that writes files is run repeatedly in a separate process, which is killed, loses its power, or is
 //! reported an error at the first change of a file, at the second, and so on.
 //!
 //! ```text
-//! test > for each change n: itself, as another process, with faults.c preloaded > dies at n > what is left is looked at
+//! test > for each change n: itself, as another process, with faults.c preloaded > dies at n > the files are checked
 //! ```
 
 use std::path::{Path, PathBuf};
@@ -46,7 +46,7 @@ impl Fault {
     }
 }
 
-/// The part of a test that writes files. It is a test of its own, which does nothing unless [`folder`] says where.
+/// The part of a test that writes files. It is a separate test, which does nothing unless [`folder`] says where.
 #[derive(Debug, Clone, Copy)]
 pub struct Writer {
     /// Its name, with its modules.
@@ -60,8 +60,8 @@ pub fn folder() -> Option<PathBuf> {
     std::env::var_os("WEIR_FAULT_BELOW").map(PathBuf::from)
 }
 
-/// Runs the writer with a fault at each change of a file alternately, each time in a new folder that `prepare` fills; `check`
-/// looks at what is left, with what the writer said on standard output, line by line. Returns how many changes there are.
+/// Runs the writer once for each change of a file, with a fault at that change, each time in a new folder that `prepare` fills. `check`
+/// gets the folder afterwards and the lines that the writer printed. Returns the number of changes.
 ///
 /// # Panics
 /// No compiler, no room; a writer that fails although nothing did.

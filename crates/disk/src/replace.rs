@@ -56,7 +56,7 @@ pub fn replace_in(directory: &Directory, name: &OsStr, bytes: &[u8], mode: u32) 
     let draft = draft(name);
     let written = write_draft(directory, &draft, bytes, mode).and_then(|()| directory.rename(&draft, name));
     if written.is_err() {
-        // What is left of the draft is of no use; that it cannot be removed changes nothing.
+        // An incomplete draft is of no use; if it cannot be removed either, the first error is still the one to report.
         let _ = directory.remove(&draft);
     }
     written?;

@@ -36,7 +36,7 @@ pub fn as_caller<T: Send>(open: impl FnOnce() -> io::Result<T> + Send) -> io::Re
     }
 }
 
-/// A thread of its own has these rights, and ends with them: nothing has to be given back.
+/// A separate thread has these rights, and ends with them: nothing has to be given back.
 pub(crate) fn in_thread_of<T: Send>(
     user: User,
     open: impl FnOnce() -> io::Result<T> + Send,

@@ -203,7 +203,7 @@ mod crash {
     use super::*;
     use weir_disk::faults::{self, Fault, Writer};
 
-    /// The other half of the next test, in a process of its own.
+    /// The other half of the next test, in a separate process.
     #[test]
     fn writer_that_fails() {
         let Some(folder) = faults::folder() else { return };

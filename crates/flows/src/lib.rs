@@ -1,4 +1,4 @@
-//! TCP load: many flows, each with a congestion control, a source address and a start of its own, counted where they arrive.
+//! TCP load: many flows, each with its own congestion control, source address and start, counted where they arrive.
 //!
 //! ```text
 //!  client: threads, one per CPU > flows ........................> server: threads, one per CPU > bytes of each flow

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  listener, shared by all threads > thread: connections in an epoll, each adds what it reads to its flow's count
-//!  control connection > a thread of its own: reads all counts at the end of each interval, by its clock
+//!  control connection > a separate thread: reads all counts at the end of each interval, by its clock
 //! ```
 
 use std::collections::HashMap;
@@ -225,7 +225,7 @@ impl Worker {
         }
     }
 
-    /// Attends to a control connection in a thread of its own; above the limit it is closed.
+    /// Attends to a control connection in a separate thread; above the limit it is closed.
     fn serve(&self, stream: TcpStream) {
         let counted = Counted(self.controls.clone());
         if self.controls.fetch_add(1, Ordering::Relaxed) >= MOST_CONTROLS {

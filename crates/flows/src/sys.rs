@@ -1,4 +1,4 @@
-//! System calls that the standard library lacks: options of TCP sockets, connecting without waiting; settings of the kernel.
+//! System calls that the standard library does not have: options of TCP sockets, connecting without waiting; settings of the kernel.
 
 use std::fs::read_to_string;
 use std::io;

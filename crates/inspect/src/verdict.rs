@@ -222,7 +222,7 @@ fn mechanism(idle: &Idle, loops: usize) -> Option<(Mechanism, usize, bool)> {
     seen.map(|(by, loops)| (by, loops, true)).or(held.map(|(by, loops)| (by, loops, false)))
 }
 
-/// Connections end at once: what the server starts, or process ids, say whether each had a task of its own.
+/// Connections end at once: what the server starts, or process ids, say whether each had its own task.
 fn by_starts(idle: &Idle, instant: &Instant) -> Verdict {
     let (each, ids) = match instant.starts_per_connection {
         Some(each) => (

@@ -300,7 +300,7 @@ mod tests {
         let numbers: Vec<String> = (0..300).filter(|n| n % 2 == 0).map(|n| n.to_string()).collect();
         check(299, &numbers.join(" "), "1-297us:149/298us");
         check(299, &format!("{} 5 1 297", numbers.join(" ")), "2-295us:146/296us");
-        // 20 gaps of 60 us: the first is a period of its own by then, and a late frame leaves nothing of it.
+        // 20 gaps of 60 us: the first is its own period by then, and a late frame leaves nothing of it.
         let arrivals: Vec<String> = (0..20).map(|n| format!("{}-{}", n * 60 + 1, n * 60 + 59)).collect();
         let all = |late: &str| format!("{} {late}", arrivals.join(" "));
         let mut periods: Vec<String> =

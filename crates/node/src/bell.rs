@@ -92,10 +92,9 @@ impl Bell {
         self.state.may_sleep(is_idle)
     }
 
-    /// The thread is awake. What has method is silent from now on, or the next sleep would end at once, as would all others:
-    /// also where it rang before the thread slept, and was answered without. `is_readable`: the wait has said that there is
-    /// something to read. The ringing thread may not have told so yet: where it waits for a CPU, the woken one would not sleep
-    /// until it gets one.
+    /// The thread is awake. It empties its descriptor, or the next sleep would end at once, as would all others: also where the
+    /// descriptor was rung before the thread slept. `is_readable`: the wait has said that there is something to read. The ringing
+    /// thread may not have stored its mark yet: while it waits for a CPU, the woken thread would not sleep.
     pub(crate) fn woke(&self, mut woken: &UnixStream, is_readable: bool) {
         if self.state.woke(is_readable) {
             while woken.read(&mut [0; 64]).is_ok_and(|bytes| bytes > 0) {}

@@ -1,8 +1,8 @@
 //! What a node that runs can be asked, and its answers: plain structs, which programs get as JSON.
 //!
 //! Large tables are answered a page at a time. A page costs a bounded time, whatever the table has: what was asked for may begin on a
-//! later page, so that a page may be short or empty and still name the place where the next one goes on. What comes and goes
-//! between two pages may be missing, or be there twice.
+//! later page, so that a page may be short or empty and still name the place where the next one goes on. An entry that is added or
+//! removed between two pages may be missing, or appear twice.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};

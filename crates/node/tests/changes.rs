@@ -60,8 +60,8 @@ fn between(config: &Config, ports: usize) -> (Node, Vec<Vec<MemoryEnd>>) {
 /// The number of frames that a port sends which has come.
 const OTHER: u32 = u32::MAX;
 
-/// Sends numbered frames to the node until it is told to stop, never more than so many that are not received; returns how many. Tells
-/// of each frame of another port.
+/// Sends numbered frames to the node until `stop` is set, at most `ON_THE_WAY` more than were received; returns their number. Reports
+/// each frame of another port to `others`.
 fn forward(from: &[MemoryEnd], to: &[MemoryEnd], stop: &AtomicBool, others: &Sender<()>) -> u32 {
     const ON_THE_WAY: u32 = 256;
     let (mut sent, mut received) = (0, Vec::new());

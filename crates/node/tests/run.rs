@@ -114,7 +114,7 @@ fn frames_pass_a_node_between_memory_wires_and_the_accounting_close() {
     }
 }
 
-/// The frame of a flow of its own.
+/// A frame of a separate flow.
 fn of_flow(frame: &[u8], n: u32) -> Vec<u8> {
     let mut frame = frame.to_vec();
     frame[26..30].copy_from_slice(&(0xc612_0000 + n % 500).to_be_bytes());

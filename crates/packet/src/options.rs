@@ -6,7 +6,7 @@
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::arithmetic_side_effects)]
 
 /// The options in their order, each whole: its kind first, then its length if it is no filler. They end before one that is
-/// shorter than itself or longer than what is left.
+/// shorter than its own head or longer than the rest.
 #[inline]
 pub fn options(mut rest: &[u8]) -> impl Iterator<Item = &[u8]> {
     std::iter::from_fn(move || {

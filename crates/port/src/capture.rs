@@ -7,7 +7,7 @@
 //!                    \-> copy > [ring of blocks]                           ring, libpcap
 //!                          \-> one of N sockets                            fanout, ring-fanout
 //! ```
-//! Each method opens one [`Queue`] or several, each for a thread of its own. What they have in common:
+//! Each method opens one [`Queue`] or several, each for a separate thread. What they have in common:
 //! - **the frame accounting balances.** All that the kernel received for a queue was taken, was dropped by name, or is waiting
 //!   ([`Account`]); all counts are 64 bit wide, however narrow and forgetful the kernel's are.
 //! - **Nothing arrives before all is set**: filter, ring and snap length stand before a socket hears of a frame.

@@ -240,7 +240,7 @@ const UNKNOWN_OFFLOAD: &str = "unknown offload";
 /// The name of frames for which no chunk was free.
 const NO_CHUNK: &str = "no free chunk";
 
-/// A frame in a chunk of its own; `None` if no chunk can hold it, or none is free, which is counted.
+/// A frame in its own chunk; `None` if no chunk can hold it, or none is free, which is counted.
 fn copied(pool: &mut Pool, frame: &[u8], lost: &mut Lost) -> Option<Chunk> {
     if frame.len() > pool.longest() {
         lost.too_long += 1;

@@ -18,7 +18,7 @@ pub(crate) const VERSION: u32 = 1;
 pub(crate) const HEADER_WORDS: usize = 4;
 /// Bytes of a word.
 pub(crate) const WORD_BYTES: usize = 8;
-/// Word at which the slots begin: a page of its own for all that is not a record.
+/// Word at which the slots begin: a separate page for all that is not a record.
 pub(crate) const SLOTS_AT: usize = 4096 / WORD_BYTES;
 
 const MAGIC: u64 = u64::from_be_bytes(*b"weirpunt");

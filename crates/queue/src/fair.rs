@@ -1,6 +1,6 @@
 //! Flow queueing (RFC 8290): a queue per hash of a flow, deficit round robin, and flows that are new before old ones.
 //!
-//! What drops within a flow's queue is an AQM of its own: CoDel for FQ-CoDel, PIE for FQ-PIE.
+//! What drops within a flow's queue is its own AQM: CoDel for FQ-CoDel, PIE for FQ-PIE.
 
 use std::collections::VecDeque;
 
@@ -155,7 +155,7 @@ struct Flow<T, A> {
     listed: bool,
 }
 
-/// Flow queues, each with an AQM of its own.
+/// Flow queues, each with its own AQM.
 #[derive(Debug)]
 struct Fair<T, A> {
     config: Config,

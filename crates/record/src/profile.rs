@@ -31,7 +31,7 @@ impl Profile {
     pub const RECEIVE_ELSEWHERE: &str = "receive softirq elsewhere";
     /// The threads that capture.
     pub const CAPTURE: &str = "capture thread";
-    /// A function of its own: what threads do outside of the kernel, unless it is known better.
+    /// A function of the program: what threads do outside of the kernel, unless it is known better.
     pub const USER: &str = "user code";
     /// A function: what a capture thread does with a frame once it has it.
     pub const CONSUMER: &str = "consumer";

@@ -151,7 +151,7 @@ fn loads(all: &Comparison<'_>) -> Sheet {
     }
 }
 
-/// Cells per load that was not searched for. A curve has a figure of its own; a plan with fixed loads has nothing but these.
+/// Cells per load that was not searched for. A curve has its own figure; a plan with fixed loads has nothing but these.
 fn chosen_loads(point: &PointData) -> Vec<Vec<String>> {
     let cells = |load: &AtLoad<'_>| {
         let streams: Vec<_> = load.trials.iter().flat_map(|t| t.streams.clone()).collect();

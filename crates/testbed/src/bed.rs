@@ -121,7 +121,7 @@ impl Bed {
             Owner::Dut => host.namespace.run(|| topology::configure(spec.ip)),
         })?;
         let asked = spec.rx_queues.max(spec.spreading.queues(&spec.dut_cpus)?);
-        // Each thread of a node has a queue of its own.
+        // Each thread of a node has its own queue.
         let threads = if spec.dut.takes_by_xdp() { spec.dut_cpus.len() as u32 } else { 1 };
         let queues = asked.max(threads);
         let config = VethConfig { mtu: spec.mtu, queues };

@@ -218,7 +218,7 @@ impl FaultLine {
         }
     }
 
-    /// Passes nothing until then, or until a stall of its own ends, if that is later.
+    /// Passes nothing until then, or until its own stall ends, if that is later.
     pub fn stall_until(&mut self, until_ns: u64) {
         self.stalled_until_ns = self.stalled_until_ns.max(until_ns);
     }

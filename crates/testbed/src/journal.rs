@@ -117,7 +117,7 @@ impl Journal {
     pub fn in_dir(dir: &Path) -> Journal {
         let pid = std::process::id();
         let start_time = start_time(pid).expect("this process runs");
-        // A second journal of the same process has a file of its own.
+        // A second journal of the same process has a separate file.
         static NEXT: AtomicU32 = AtomicU32::new(1);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let file = dir.join(format!("{pid}-{start_time}-{number}.json"));

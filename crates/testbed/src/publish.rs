@@ -58,7 +58,7 @@ mod tests {
     fn a_published_name_is_undone_and_never_taken_from_others() {
         need_root!();
         let (ns, dir) = (Namespace::new().unwrap(), weir_testkit::Folder::new());
-        // /run of a namespace of its own: the host's stays as it is.
+        // /run of a separate namespace: the host's stays as it is.
         ns.run(|| {
             mount("none", "/run", "tmpfs", MountFlags::empty(), c"").unwrap();
             let mut journal = Journal::in_dir(&dir);

@@ -198,7 +198,7 @@ pub(crate) fn bridge(graph: &Graph, host: &Host) -> Result<()> {
         sysctl(&format!("bridge/bridge-nf-call-{family}"), "0")?;
     }
     let mut rtnl = Rtnl::open()?;
-    // An address of its own, or it would be that of a port.
+    // A separate address, or it would be that of a port.
     rtnl.add_bridge(BRIDGE, [2, 0, 0, 0, 0, 0xfe])?;
     let bridge = rtnl.link(BRIDGE)?.ifindex;
     rtnl.keep_quiet(bridge)?;

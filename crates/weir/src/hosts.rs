@@ -6,7 +6,7 @@
 //!    worker 2: job > lost: its job goes back, the others go on
 //! ```
 //! Files:
-//! - `jobs.rs`: what is left to do, and which host does it; `crew.rs`: the connections; `worker.rs`: the side of the agent
+//! - `jobs.rs`: the jobs that are not done, and the host of each; `crew.rs`: the connections; `worker.rs`: the side of the agent
 //! - `bed.rs`: tester, remote tester and device as options of a plan
 //! - `measure.rs`: from the file of hosts to the records
 

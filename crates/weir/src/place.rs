@@ -1,4 +1,4 @@
-//! The place of a report; other files there are not overwritten.
+//! Where a report is written; a file that is no report of weir is not overwritten.
 
 use std::fs::File;
 use std::io::Read;

@@ -172,7 +172,7 @@ fn form(line: &str) -> Form {
     }
 }
 
-/// In the place of a run its plan is checked, with all changes.
+/// Checks the plan of a run, with all changes, without running it.
 fn check_of_run(words: &[&str]) -> Form {
     let mut check = vec!["weir", "plan", "check"];
     let mut words = words.iter();

@@ -1,4 +1,4 @@
-//! A box of its own as the device under test: here another set of namespaces plays it, with an SSH server that listens
+//! A separate box as the device under test: here another set of namespaces plays it, with an SSH server that listens
 //! nowhere else.
 //!
 //! ```text

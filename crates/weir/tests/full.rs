@@ -88,7 +88,7 @@ fn files_that_may_not_become_larger() {
 #[test]
 fn servers_that_are_inspected() {
     let home = Home::new(&[]);
-    // A process of its own: this one starts threads for other tests, and inspect waits until a server does not change.
+    // A separate process: this one starts threads for other tests, and inspect waits until a server does not change.
     let mut server = Started::new(home.command(&[WEIR], &["flows", "--serve", "--bind", "127.0.0.1:0"]));
     server.await_words("serving at");
     let target = server.pid().to_string();

@@ -8,7 +8,7 @@ use weir_testkit::{Folder, check_session, output};
 
 use crate::weir::WEIR;
 
-/// A home of its own, gone after the test.
+/// A separate home folder, removed after the test.
 pub(crate) struct Home(Folder);
 
 impl Home {

@@ -70,7 +70,7 @@ fn seen_by(street: &Street, rule: &str) -> u64 {
     found.unwrap_or_else(|| panic!("{rule}: {shown}"))["frames"].as_u64().expect("frames")
 }
 
-/// Packets that machine a sends are dropped by its node, or told to be rejected; the last one arrives.
+/// The node drops or rejects packets of machine a; the last one arrives.
 fn check_rules(a: &Namespace, b: &Namespace) {
     let [dropped, accepted] = [9, 7].map(|port| b.run(|| UdpSocket::bind(at(B[0], port)).unwrap()));
     let sender = a.run(|| UdpSocket::bind(at(A[0], 0)).unwrap());

@@ -33,7 +33,7 @@ seeds = 2
 const ADDRESSES: [[&str; 2]; 3] =
     [["192.0.2.1", "192.0.2.2"], ["198.51.100.1", "198.51.100.2"], ["100.64.3.1", "100.64.3.2"]];
 
-/// A host of its own.
+/// A separate host.
 struct Host {
     // Dropped first: it is in the namespace.
     _sshd: Sshd,

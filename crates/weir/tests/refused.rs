@@ -287,7 +287,7 @@ fn a_disk_that_is_full() {
     need_root!();
     let home = home();
     fs::create_dir(home.path("small")).expect("a folder");
-    // A disk of its own that only this process and its children see, and little is left of it.
+    // A separate disk that only this process and its children see, almost full.
     let script = "mount -t tmpfs -o size=640k none small && head -c 360k /dev/zero > small/ballast &&
         \"$0\" run tiny.toml --set search.trial_s=0.01 --set repeat.times=1 --set search.loads_fps=[$1] \
         --no-report --store small/records.db; code=$?

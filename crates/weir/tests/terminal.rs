@@ -11,7 +11,7 @@ use weir_testkit::Watch;
 /// Its width.
 const COLUMNS: u16 = 80;
 
-/// A program with a terminal of its own.
+/// A program with its own terminal.
 pub(crate) struct InTerminal {
     child: Child,
     /// The other end of the terminal, with its screen.

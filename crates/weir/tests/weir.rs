@@ -9,7 +9,7 @@ use weir_testkit::{Started, output};
 /// The program.
 pub(crate) const WEIR: &str = env!("CARGO_BIN_EXE_weir");
 
-/// A copy of the program, which every user may run: the checkout may be closed to others. A process of its own writes it:
+/// A copy of the program, which every user may run: the checkout may be closed to others. A separate process writes it:
 /// a file cannot be started while it is open for writing in a child of this process (`ETXTBSY`), started by another test.
 pub(crate) fn copy_to(path: PathBuf) -> String {
     let copied =

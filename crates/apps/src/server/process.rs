@@ -1,4 +1,4 @@
-//! Processes: one for each connection, with or without a program of its own (inetd), or some that all wait for connections.
+//! Processes: one for each connection, with or without its own program (inetd), or some that all wait for connections.
 //!
 //! Their parent waits for each that ends: a process whose parent does not, leaves no account of its CPU time.
 

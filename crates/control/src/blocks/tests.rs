@@ -138,7 +138,7 @@ fn states() -> Vec<Vec<PortBlock>> {
     states
 }
 
-/// The other half of the next test, in a process of its own: goes step by step, and says how far all is on disk.
+/// The other half of the next test, in a separate process: goes step by step, and says how far all is on disk.
 #[test]
 fn writer_that_fails() {
     let Some(folder) = faults::folder() else { return };

@@ -225,7 +225,7 @@ impl<'a> Connection<'a> {
         !self.counters.is_empty() || self.place.mailbox.subscriptions() > 0
     }
 
-    /// Ends the connection of a client that does not greet, or does not end its line.
+    /// Ends the connection of a client that sends no hello, or does not end its line.
     fn is_late(&mut self) -> bool {
         let Some(deadline) = self.deadline() else { return false };
         if Instant::now() < deadline {

@@ -52,7 +52,7 @@ pub(super) fn plan_seeds() -> Vec<Vec<u8>> {
     files("plans", "toml")
 }
 
-/// A node, as a text of its own and as a file with settings of threads. The input is a text, or chooses one.
+/// A node, as a text alone and as a file with settings of threads. The input is a text, or chooses one.
 pub(super) fn node(input: &[u8]) {
     match grammar::choices(input) {
         Some(mut dice) => {

@@ -55,7 +55,7 @@ fn sweep(within: &Path) {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // What is left behind are files in a folder for such; nothing else can be done about it here.
+        // Files that stay behind are in the folder for temporary files; nothing else can be done here.
         let _ = fs::remove_dir_all(&self.0);
     }
 }

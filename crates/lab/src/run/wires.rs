@@ -22,7 +22,7 @@ pub fn failed(error: impl ToString) -> RunError {
     RunError::Search(error.to_string())
 }
 
-/// A bottleneck that runs in a thread of its own.
+/// A bottleneck that runs in a separate thread.
 pub struct Link {
     stop: Arc<AtomicBool>,
     thread: std::thread::JoinHandle<Result<Passed, RunError>>,

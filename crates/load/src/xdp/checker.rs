@@ -91,7 +91,7 @@ impl Checker {
         }
     }
 
-    /// Where sequence numbers of this round begin; what is left of another round has others.
+    /// Where sequence numbers of this round begin; late frames of another round have others.
     pub(super) fn salt(&self) -> u32 {
         self.checks.get(0).round.wrapping_mul(0x9e37_79b9) << 8
     }

@@ -37,7 +37,7 @@ enum State {
     Commands,
     /// Nothing of the message was taken.
     TextBegins,
-    /// Within it; what is left of the bytes so far may be the beginning of its end.
+    /// Within it; the last bytes so far may be the beginning of its end.
     Text,
 }
 

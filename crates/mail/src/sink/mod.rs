@@ -38,7 +38,7 @@ pub struct Service {
     pub backlog: u32,
     /// Connections that it must have descriptors for.
     pub connections: u32,
-    /// Threads, at least 1, each with a socket of its own on the same port.
+    /// Threads, at least 1, each with its own socket on the same port.
     pub threads: u32,
     /// Seconds before each group of replies, as the way to a distant server takes.
     pub delay_s: f64,

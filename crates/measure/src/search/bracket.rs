@@ -93,7 +93,7 @@ impl Bracket {
             irregular: self.irregular().map(|reason| reason.to_string()),
             trials: counted.trials,
             trial_s: counted.time.as_secs_f64(),
-            // One verdict per load, each at a load of its own, says nothing of chance.
+            // One verdict per load, each at its own load, says nothing of chance.
             interval: None,
         }
     }

@@ -25,7 +25,7 @@ pub enum Invalid {
     #[error("there is no goal: name at least one")]
     NoGoal,
     /// Two goals of the same name.
-    #[error("goal {name:?} is there twice: give each goal a name of its own")]
+    #[error("goal {name:?} is there twice: give each goal its own name")]
     SameName {
         /// The name.
         name: String,

@@ -418,7 +418,7 @@ impl<'a, 'm> Controller<'a, 'm> {
                 below
             }
         };
-        // The lowest load is worth an attempt of its own.
+        // The lowest load is worth its own attempt.
         self.ceiling = if load > 0 { below.max(0) } else { -1 };
     }
 

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   turn: verdicts > queue by reason > ring of punts, the most important reason first, one commit at the end
-//!         ring of injections > at most 64 a turn > Leave: out[port];   Enter: a batch of its own
+//!         ring of injections > at most 64 a turn > Leave: out[port];   Enter: a separate batch
 //! ```
 //! Invariant: this thread never waits for the program. What finds no room is dropped and counted; the contents of a ring are
 //! judged as frames off the wire are. A program whose ring is damaged is detached, as is one that has ended.

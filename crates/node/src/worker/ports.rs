@@ -1,7 +1,7 @@
-//! Ports of a thread that come, change and go between two batches.
+//! Ports of a thread, which are added, changed and removed between two batches.
 //!
-//! Invariant: there is a port by each number that the plane may name; in the place of one that was removed, or has not come yet, stands
-//! one that receives nothing and drops what it is to send.
+//! Invariant: each number that the plane may name has a port. A number whose port was removed, or is not added yet, has a port that
+//! receives nothing and drops all frames that it is to send.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -24,7 +24,7 @@ pub(crate) struct PortParts {
     pub(crate) longest: Vec<usize>,
 }
 
-/// The place of a number that no port has.
+/// The port of a number without one: it receives nothing and drops all frames.
 struct NoPort;
 
 impl Port for NoPort {

@@ -19,7 +19,7 @@ const GSO_UDP_L4: u8 = 5;
 /// Beside a kind of TCP: the connection has explicit congestion notification.
 const GSO_ECN: u8 = 0x80;
 
-/// What is left to do with a frame.
+/// Offloads that a frame still needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Offloads {
     /// A checksum that is to be finished.

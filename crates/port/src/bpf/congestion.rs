@@ -1,7 +1,7 @@
 //! Congestion controls of the kernel's TCP that this program brings along, as eBPF programs (struct_ops).
 //!
 //! The kernel has one list of them for the whole machine: others see ours while it is registered, and can use it as root. So it
-//! has a name of its own (`weir_bbr3`), and no connection uses it unasked. The kernel takes it back when the link's descriptor is
+//! has its own name (`weir_bbr3`), and no connection uses it unasked. The kernel takes it back when the link's descriptor is
 //! closed, whatever ends this program; connections that use it keep it until they are closed.
 
 use libbpf_rs::{Link, MapCore, MapMut, MapType, Object, ObjectBuilder, OpenObject};

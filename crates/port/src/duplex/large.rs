@@ -98,7 +98,7 @@ impl LargeFrame {
         self.bytes.get(..self.length)?.split_first_chunk()
     }
 
-    /// The next segment in a chunk of its own. All is over where they are longer than a chunk, which counts once.
+    /// The next segment in its own chunk. All is over where they are longer than a chunk, which counts once.
     pub(super) fn next_segment(&mut self, pool: &mut Pool, lost: &mut Lost) -> Option<Chunk> {
         let mut segments = self.segments.take()?;
         let bytes = segments.next_bytes()?;

@@ -101,7 +101,7 @@ impl Packet {
         Ok(packet)
     }
 
-    /// Several at one interface, each for a thread of its own: a frame reaches one of them, as `spread` says.
+    /// Several at one interface, each for a separate thread: a frame reaches one of them, as `spread` says.
     ///
     /// # Errors
     /// No such interface, no permission.
@@ -234,7 +234,7 @@ fn tag_of(filled: &Filled<'_>) -> Option<Tag> {
     Tag::reported(header.tp_status, header.tp_vlan_tpid, header.tp_vlan_tci)
 }
 
-/// The frame of a slot in a chunk of its own.
+/// The frame of a slot in its own chunk.
 fn copied(
     filled: &Filled<'_>,
     frame: &[u8],

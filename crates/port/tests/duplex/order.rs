@@ -21,7 +21,7 @@ const CHANGES: u32 = 2000;
 /// the many are worth a call with live frames on the fastest machine.
 const ROUND_US: u64 = 2400;
 
-/// Has a thread of its own do what the receiving end does with live frames, a thread that has little of the sender's CPU;
+/// Has a separate thread do what the receiving end does with live frames, a thread that has little of the sender's CPU;
 /// frames by the socket are received within the call that sends them.
 fn delay_live_frames(wire: &Wire) {
     let threaded = format!("/sys/class/net/{SENDER}/threaded");

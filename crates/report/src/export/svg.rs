@@ -1,4 +1,4 @@
-//! Each drawing of a report as a file of its own, for papers and slides: what it needs of the page's style is in it.
+//! Each drawing of a report as a separate file, for papers and slides: what it needs of the page's style is in it.
 
 use crate::report::{self, Sections};
 use crate::run_data::RunData;

@@ -8,7 +8,7 @@
 use crate::rng::Rng;
 use crate::stats::{Sample, Unpaired, median, unpaired_ratio};
 
-/// Shortest stretch with a level of its own: one or two outliers are none.
+/// Shortest stretch with its own level: one or two outliers are none.
 const SHORTEST: usize = 3;
 /// With fewer values no order of them is surprising enough.
 pub(super) const FEWEST: usize = 8;

@@ -54,7 +54,7 @@ impl<'a> Comparison<'a> {
         let mut bases: Vec<String> = Vec::new();
         let mut found: Vec<(usize, usize, Series<'a>)> = Vec::new();
         for (run_index, data) in runs.iter().enumerate() {
-            // What measures a part of the tester has a section of its own.
+            // What measures a part of the tester has a separate section.
             for point in data.points.iter().filter(|p| p.is_device()) {
                 let name = if point.is_ceiling() { &of_ceilings } else { &axes }.name(&point.point);
                 let base = bases.iter().position(|b| *b == name).unwrap_or_else(|| {

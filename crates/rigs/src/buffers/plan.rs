@@ -41,7 +41,7 @@ pub struct Buffers {
     pub duration: Duration,
     /// Of which figures leave out the beginning.
     pub warm_up: Duration,
-    /// Simulations of each point, each from a seed of its own.
+    /// Simulations of each point, each from its own seed.
     pub seeds: u32,
 }
 

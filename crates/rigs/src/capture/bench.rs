@@ -4,7 +4,7 @@
 //! CPU 0: generator > [t0] ---- veth ---- [t1] > the kernel receives > method's buffer > capture threads
 //!                                                                               threads = 1: CPU 1; all: every CPU
 //! ```
-//! With `receive = "apart"` the kernel receives on CPU 1 in a thread of its own, which runs at once and, when there is too much,
+//! With `receive = "apart"` the kernel receives on CPU 1 in a separate thread, which runs at once and, when there is too much,
 //! alternately with the capture threads, as ksoftirqd does; what it does not get to overflows the interface's ring. With
 //! `"with-sender"` it receives where a veth does, on the CPU of the sender, unless RPS hands the frames to others: its work
 //! alternates with the generator, which so never sends more than the kernel receives, and what is lost is lost in the buffer

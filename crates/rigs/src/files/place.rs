@@ -1,7 +1,7 @@
 //! The place for the files: a folder in the given directory, in memory, or on a file system of its own in a file there.
 //!
 //! ```text
-//! directory / folder of the run / image > mkfs > loop device > mounted in a namespace of its own
+//! directory / folder of the run / image > mkfs > loop device > mounted in a separate namespace
 //! ```
 //! The mount is seen by no other process. With the last thread of its namespace it is gone, whatever ended the process, and the
 //! loop device with it; the folder goes with the next run.

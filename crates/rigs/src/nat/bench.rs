@@ -93,7 +93,7 @@ impl<'a> Bench<'a> {
     }
 
     /// Frames/s that the tester can pace, whether or not they arrive. Only from inside: an unsolicited frame from outside may
-    /// become a connection of its own.
+    /// become a separate connection.
     pub(super) fn ceiling(&mut self, tcp: Option<Part>) -> Result<f64, RunError> {
         let load = Load { only: Some(0), tcp, ..Load::full_speed(CEILING_TRIAL) };
         let trial = self.one(&load, Purpose::FullSpeed)?;

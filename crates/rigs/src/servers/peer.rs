@@ -19,7 +19,7 @@ pub(super) struct Order<'a> {
     pub(super) loops: usize,
     /// Descriptors that it may have.
     pub(super) descriptors: u64,
-    /// A folder of its own.
+    /// A separate folder.
     pub(super) folder: &'a Path,
 }
 

@@ -61,7 +61,7 @@ pub(crate) fn not_tested(disturbed: String) -> ! {
 }
 
 /// Runs a test that builds rigs: one at a time, since two would take each other's CPUs; where that cannot be, or the machine
-/// leaves no trial alone, it says so in a line of its own, which the summary of all tests shows.
+/// leaves no trial alone, it says so in a separate line, which the summary of all tests shows.
 pub(crate) fn on_rig(test: impl FnOnce()) {
     static TURN: Mutex<()> = Mutex::new(());
     let thread = std::thread::current();

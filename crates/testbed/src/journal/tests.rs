@@ -170,7 +170,7 @@ fn two_runs_do_not_set_the_same_switch() {
     theirs.entries.clear();
 }
 
-/// The other half of the next test, in a process of its own: sets a switch and undoes that.
+/// The other half of the next test, in a separate process: sets a switch and undoes that.
 #[test]
 fn writer_that_fails() {
     let Some(dir) = faults::folder() else { return };
@@ -212,7 +212,7 @@ fn a_process_with_the_same_number_but_another_start_is_not_touched() {
     end_child(child.id(), 0).unwrap();
 }
 
-/// The other half of the next test, run in a process of its own: changes things and waits to be killed.
+/// The other half of the next test, run in a separate process: changes things and waits to be killed.
 #[test]
 fn child_that_is_killed() {
     let Some(dir) = std::env::var_os("WEIR_TEST_JOURNAL") else { return };

@@ -5,7 +5,7 @@ use super::*;
 use crate::journal::clean;
 use weir_testkit::Folder;
 
-/// A machine in files: eth0 with three interrupts and queues, a virtio interface, one with a line of its own, a veth.
+/// A machine in files: eth0 with three interrupts and queues, a virtio interface, one with a separate line, a veth.
 fn machine(dir: &Path) -> Trees {
     let trees = Trees { sys: dir.join("sys"), proc: dir.join("proc") };
     let file = |path: PathBuf, content: &str| {
@@ -185,7 +185,7 @@ fn files_of_the_host_get_their_content_back() {
     assert_eq!(fs::read_to_string(&settings[0].path).unwrap(), "f\n");
 }
 
-/// The other half of the next test, run in a process of its own: writes settings and waits to be killed.
+/// The other half of the next test, run in a separate process: writes settings and waits to be killed.
 #[test]
 fn child_that_is_killed() {
     let Some(dir) = std::env::var_os("WEIR_TEST_SPREAD") else { return };

@@ -26,7 +26,7 @@ impl fmt::Display for NotFound {
 
 impl std::error::Error for NotFound {}
 
-/// A client; each request has a connection of its own.
+/// A client; each request has a separate connection.
 pub(super) struct Client {
     socket: PathBuf,
 }

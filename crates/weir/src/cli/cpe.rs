@@ -197,7 +197,7 @@ impl Dial {
 const PPPOE_BYTES: u16 = 8;
 
 impl Cpe {
-    /// What is to be done; `seed` is for lack of one.
+    /// The options of the run; `seed` is used if the command line has none.
     pub(crate) fn options(&self, seed: u64) -> Options {
         let has_traffic = self.from_subscriber.is_some() || self.to_subscriber.is_some();
         let shortest = if self.far6.is_some() { SHORTEST_FRAME6 } else { SHORTEST_FRAME };

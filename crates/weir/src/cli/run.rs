@@ -104,7 +104,7 @@ pub(crate) struct Run {
     pub(crate) verbose: bool,
 }
 
-/// The word that stands in the place of a first plan.
+/// The word that may stand where the first plan is expected.
 const REPEAT: &str = "repeat";
 
 impl Run {

@@ -26,7 +26,7 @@ pub(crate) fn sets(hosts: &Hosts, program: impl Fn(&Host) -> Result<String>) -> 
         set("agent_mode", &text(host.mode.as_deref().unwrap_or("forward")));
         set("agent_weir", &text(&program(host)?));
     }
-    // A tester elsewhere has a configuration of its own.
+    // A tester elsewhere has its own configuration.
     let others = hosts.with(Role::RemoteTester).chain(hosts.with(Role::Dut));
     if tester.is_none()
         && let Some(config) = others.filter_map(|host| host.ssh.config.as_ref()).next()

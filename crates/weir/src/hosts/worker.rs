@@ -1,4 +1,4 @@
-//! A worker: runs a plan or a shard as a process of its own, and sends its record point by point, so that no line is longer than
+//! A worker: runs a plan or a shard as a separate process, and sends its record point by point, so that no line is longer than
 //! a point. The files of the run are removed afterwards: the records are kept where the run was asked for.
 
 use std::fs;

@@ -54,7 +54,7 @@ impl Street {
         command.stdin(Stdio::null()).stdout(said.try_clone().unwrap()).stderr(said);
         let server = Server(self.router.run(|| command.spawn()).expect("the server"));
         let begin = Instant::now();
-        // A device of its own, so that those of the test are new.
+        // Another device, so that those of the test are new.
         let probe = "--dhcp 1 --first-mac 02:00:00:00:ff:01 --timeout 50ms --tries 1 --release";
         while self.emulate(probe).0 != Some(0) {
             let log = || fs::read_to_string(self.folder.join("said")).unwrap_or_default();

@@ -97,7 +97,7 @@ fn parallel_measures_the_shards_of_a_plan() {
     site.check(5);
 }
 
-/// Slurm in a namespace of its own: munged, slurmctld and one slurmd. All of them end with it.
+/// Slurm in a separate namespace: munged, slurmctld and one slurmd. All of them end with it.
 struct Slurm {
     namespace: Namespace,
     folder: Folder,

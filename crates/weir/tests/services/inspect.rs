@@ -1,4 +1,4 @@
-//! `weir inspect` of real servers, each in a namespace of its own: those that are installed here are recognized as what they are.
+//! `weir inspect` of real servers, each in a separate namespace: those that are installed here are recognized as what they are.
 
 use std::fs;
 use std::io::Read;

@@ -255,7 +255,7 @@ fn a_link_in_the_place_of_the_file_is_not_followed() {
     assert!(matches!(SqliteArchive::open(&dir.join(FILE)), Err(StoreError::Unsafe { .. })));
 }
 
-/// The other half of the next test, in a process of its own: says what was stored.
+/// The other half of the next test, in a separate process: says what was stored.
 #[test]
 fn writer_that_fails() {
     let Some(folder) = faults::folder() else { return };

@@ -114,7 +114,7 @@ fn a_kernel_that_receives_apart_is_paid_by_the_capture_and_loses_what_is_too_muc
             assert_eq!(trial.counts().unexplained, 0, "{:?}", trial.drop_counters);
             let time = trial.detail::<Capture>().expect("each trial captures").time;
             assert!(time.receive_ns > 0, "{time:?}");
-            // What is sent with a CPU of its own is far more than frames that are captured one by one.
+            // What is sent with its own CPU is far more than frames that are captured one by one.
             if trial.purpose == Purpose::FullSpeed && !shared {
                 assert!(
                     trial.counts().lost == 0 || trial.drop_counters.iter().any(|line| line.frames > 0),

@@ -59,7 +59,7 @@ pub(super) struct Outcome {
     pub(super) drain: Duration,
     /// The thread that sends, and the kernel as it receives in it.
     pub(super) generator: ThreadTimes,
-    /// The kernel as it receives in a thread of its own.
+    /// The kernel as it receives in a separate thread.
     pub(super) softirqs: ThreadTimes,
     pub(super) program: ProgramTime,
     /// Share of the time that the hypervisor took, 0..1.

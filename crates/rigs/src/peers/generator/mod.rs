@@ -55,7 +55,7 @@ struct GeneratorPeers {
 impl GeneratorPeers {
     /// Rates at which the generator's pacing is measured, frames/s.
     const PACES_FPS: [f64; 5] = [1e3, 1e4, 1e5, 1e6, 2e6];
-    /// Measurements of the receiver: on the sender's CPU, and on a CPU of its own.
+    /// Measurements of the receiver: on the sender's CPU, and on its own CPU.
     const RECEIVERS: usize = 2;
 
     /// All generators, each with its frames.

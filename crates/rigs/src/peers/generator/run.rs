@@ -54,7 +54,7 @@ pub(super) enum WireLoad {
     Paced(f64),
     /// As much as generator and receiver manage together on one CPU.
     Full,
-    /// More than the receiver takes on a CPU of its own: to see its ceiling, which is no fault of the trial.
+    /// More than the receiver takes on its own CPU: to see its ceiling, which is no fault of the trial.
     Overload,
 }
 

@@ -195,7 +195,7 @@ fn each_run_of_format_4_has_a_uuid_of_its_own_afterwards() {
     assert!(archive.damaged()[0].contains("record 2 of table runs"));
 }
 
-/// The other half of the next test, in a process of its own.
+/// The other half of the next test, in a separate process.
 #[test]
 fn migration_that_fails() {
     let Some(folder) = faults::folder() else { return };
