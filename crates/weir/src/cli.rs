@@ -3,7 +3,8 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::builder::{Resettable, StyledStr};
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use weir_record::store;
 
@@ -85,7 +86,9 @@ impl Cli {
     /// # Errors
     /// A wrong line, or a request for help or the version: call `exit` on it to print the text and end.
     pub(crate) fn read(words: impl Iterator<Item = OsString>) -> Result<Self, clap::Error> {
-        let cli = Cli::try_parse_from(words)?;
+        let mut command = with_literal_braces(Cli::command());
+        let mut matches = command.try_get_matches_from_mut(words)?;
+        let cli = Cli::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command))?;
         match &cli.command {
             Command::Run(run) => run.check()?,
             Command::Generate(generate) => generate.check()?,
@@ -94,6 +97,20 @@ impl Cli {
         }
         Ok(cli)
     }
+}
+
+/// clap replaces `{n}` in help texts by a new line, but here it stands for the number of a device or recipient: a colour reset
+/// between the brace and the letter prevents that.
+fn with_literal_braces(command: clap::Command) -> clap::Command {
+    let literal = |text: &StyledStr| StyledStr::from(text.ansi().to_string().replace("{n}", "{\u{1b}[0mn}"));
+    let command = command.mut_args(|argument| {
+        let [short, long] =
+            [argument.get_help(), argument.get_long_help()].map(|text| Resettable::from(text.map(literal)));
+        argument.help(short).long_help(long)
+    });
+    let after = Resettable::from(command.get_after_help().map(literal));
+    let command = command.after_help(after);
+    command.mut_subcommands(with_literal_braces)
 }
 
 /// What to do.

@@ -57,7 +57,7 @@ Examples:
   weir bng run isp.node
   weir bng run isp.node --store /var/lib/weir/bng --socket-group weir
 
-It waits for the node, and finds it again when it was restarted. SIGHUP reads the file again. This command starts the program
+It waits for the node, and connects again after a restart of the node. SIGHUP reads the file again. This command starts the program \
 weir-bngd, which is in the folder of this program.")]
 pub(crate) struct BngRun {
     /// The file of the node
@@ -311,7 +311,7 @@ Examples:
   weir bng trace 02:00:00:00:00:02 --pcap anna.pcapng
   weir bng trace access2:100.7 --count 20 --json
 
-The frames are those of discovery, PPP, DHCP and router discovery: packets of a session that is up stay in the node. Passwords and
+The frames are those of discovery, PPP, DHCP and router discovery: packets of a session that is up stay in the node. Passwords and \
 responses of CHAP are overwritten. A login is known from the frame on in which the device gives it; the frames before follow then.")]
 pub(crate) struct Trace {
     /// The login or the MAC address of the device, or its line: access1, access1:7, access1:100.7

@@ -35,18 +35,18 @@ Two namespaces and curl (as root):
 
 const AFTER: &str = "
 
-Lines on standard input change the settings at run time. They have the names of the options: `rate 50mbit`, `delay 5ms`, `aqm
-codel`, `buffer 0.5bdp`, `path 198.18.1.0/24=5ms`, `loss 1%`. A buffer in bdp or ms is converted to bytes with the rate and delay
+Lines on standard input change the settings at run time. They have the names of the options: `rate 50mbit`, `delay 5ms`, `aqm \
+codel`, `buffer 0.5bdp`, `path 198.18.1.0/24=5ms`, `loss 1%`. A buffer in bdp or ms is converted to bytes with the rate and delay \
 at that moment.
 
-A trace file has a line `SECONDS RATE` for each change: `0 100mbit`, `2.5 10mbit`, `3 0` (a pause); a last line `10 repeat` starts
+A trace file has a line `SECONDS RATE` for each change: `0 100mbit`, `2.5 10mbit`, `3 0` (a pause); a last line `10 repeat` starts \
 it again. wifi:RATE and lte:RATE are random schedules with this mean rate; the same --seed gives the same schedule.
 
-Queue disciplines (--aqm): fifo, red, ared, pie-basic, pie, codel, fq-codel, fq-pie, gsp, gsp-adaptive, dualpi2, cake,
-ppv-drop-min, pvpie, core-stateless; with settings: pie:target_s=0.005,update_s=0.01. The length of a frame includes its Ethernet
+Queue disciplines (--aqm): fifo, red, ared, pie-basic, pie, codel, fq-codel, fq-pie, gsp, gsp-adaptive, dualpi2, cake, \
+ppv-drop-min, pvpie, core-stateless; with settings: pie:target_s=0.005,update_s=0.01. The length of a frame includes its Ethernet \
 header, not the FCS.
 
-A result is invalid (exit code 3) if the 99th percentile of lateness is more than one slot (the time that 1514 bytes take at the
+A result is invalid (exit code 3) if the 99th percentile of lateness is more than one slot (the time that 1514 bytes take at the \
 rate), or if this program lost frames.";
 
 /// The text below the options.

@@ -29,7 +29,7 @@ Examples:
   weir capture --list
   weir capture -i eth1 --json --prometheus 127.0.0.1:9104
 
-At the end it accounts for all frames: offered = captured + drops by reason + unexplained. Lost frames are also recorded in
+At the end it accounts for all frames: offered = captured + drops by reason + unexplained. Lost frames are also recorded in \
 the file: at the gap, and in the statistics of the interface; each queue is an interface of the file.")]
 pub(crate) struct Capture {
     /// Interface to capture from, or any (all interfaces that are up); repeatable

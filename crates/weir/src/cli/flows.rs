@@ -21,8 +21,8 @@ Examples:
   weir flows --to 192.0.2.2 --cc bbr3                  a congestion control that the kernel may lack
   weir flows --to 192.0.2.2 --iperf3 --flows 10        to a machine with iperf3 but without weir
 
-The client sends, the server counts. --json writes one line per interval: the goodput of each flow from the receiver, and the
-cwnd, round-trip time, retransmissions, delivery rate and pacing rate from the sender's TCP_INFO; the last line is the result.
+The client sends, the server counts. --json writes one line per interval: the goodput of each flow from the receiver, and the \
+cwnd, round-trip time, retransmissions, delivery rate and pacing rate from the sender's TCP_INFO; the last line is the result. \
 Bytes that arrive after the deadline are counted separately. Ctrl-C ends all flows with RST.
 
 The server accepts load from every client that reaches its port.")]

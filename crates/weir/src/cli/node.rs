@@ -60,11 +60,11 @@ A file describes the node; run(...) overrides the defaults of how it is run:
   node lan(192.168.0.1/24, on eth0) > route(default via 198.18.0.1) > wan(198.18.0.2/24, on eth1)
   run(io packet, cpu 2-3, wait poll, host tap0)
 
-A port uses an interface: eth0 or xdp:eth0 (AF_XDP, the default) or packet:eth0 (AF_PACKET); or tap:tap0; or pcapng:IN:OUT.
-Offloads may stay on: the node completes checksums and segments that a sender leaves to its network card. Exception: tunnels
-(VXLAN, GRE) from this host. There AF_XDP cannot complete checksums and segments, and AF_PACKET cannot complete segments: run
+A port uses an interface: eth0 or xdp:eth0 (AF_XDP, the default) or packet:eth0 (AF_PACKET); or tap:tap0; or pcapng:IN:OUT. \
+Offloads may stay on: the node completes checksums and segments that a sender leaves to its network card. Exception: tunnels \
+(VXLAN, GRE) from this host. There AF_XDP cannot complete checksums and segments, and AF_PACKET cannot complete segments: run \
 `ethtool -K IF tx off tso off gso off` on the sending interface.
-Each thread runs on one CPU, with its own queue of each port and its own sessions; a frame that arrives at the wrong thread is
+Each thread runs on one CPU, with its own queue of each port and its own sessions; a frame that arrives at the wrong thread is \
 handed over. Packets for the node itself go to the network stack of the machine. Root changes to nobody after the ports are open.")]
 pub(crate) struct NodeRun {
     /// The file of the node

@@ -47,6 +47,19 @@ fn every_command_has_help() {
 }
 
 #[test]
+fn the_help_shows_how_devices_and_recipients_are_numbered() {
+    for (name, shown) in [
+        ("mail", ["--rcpt t{n}@example.net", "Recipient; {n} is replaced by its number"]),
+        ("cpe", ["--login 'user{n}@isp'", "Name of each device: a text with {n}, {tags} or {mac}"]),
+    ] {
+        let help = parse(&format!("weir {name} --help")).unwrap_err().to_string();
+        for text in shown {
+            assert!(help.contains(text), "{text}: {help}");
+        }
+    }
+}
+
+#[test]
 fn examples_in_help_texts_are_valid() {
     let mut command = Cli::command();
     command.build();
