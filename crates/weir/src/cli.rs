@@ -52,7 +52,7 @@ pub(crate) use records::{
 };
 pub(crate) use run::{PlanCommand, Run, Sets};
 
-/// Measures routers, filters, NATs and servers, on this machine or beside it: how fast they are, and what limits them.
+/// Measures routers, filters, NATs, concentrators (BNG) and servers, on this machine or beside it: how fast they are, and what limits them.
 ///
 /// A plan states what to vary and what to measure. `weir run` builds the test bed, runs the trials, records each
 /// trial, and writes a report. At the end it undoes its changes to the machine.
