@@ -5,16 +5,19 @@
 //!                                                     > sessions.rs: grant, end > records > what waits for the disk
 //! ```
 
+mod accepted;
 mod accounting;
 mod adopt;
 mod advertise;
 mod calls;
 mod commands;
 mod dhcp;
+mod dhcp_radius;
 mod dynauth;
 mod limits;
 mod queries;
 mod radius;
+mod refused;
 mod sessions;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
@@ -27,6 +30,8 @@ pub use queries::{Counts, Sizes};
 
 use self::accounting::Ledger;
 use self::calls::{CallId, Calls};
+use self::dhcp_radius::DhcpAsks;
+use self::refused::Refusals;
 use crate::config::Config;
 use crate::drops::DropReason;
 use crate::io::{CommandError, Input, Now, Output};
@@ -67,6 +72,10 @@ pub struct Bng {
     counts: Counts,
     /// PPPoE sessions, also those that are being set up.
     calls: Calls,
+    /// DHCP clients that RADIUS is asked for.
+    dhcp_asks: DhcpAsks,
+    /// Sessions that the node does not take.
+    refusals: Refusals,
     /// Accounting.
     ledger: Ledger,
     /// Requests of CoA and Disconnect.
@@ -85,6 +94,8 @@ enum Deadline {
     Lease(Index),
     /// A session ends, since its port has no link.
     Grace(Index),
+    /// A session ends that the node does not take.
+    Refusal(SessionId),
     /// An interim update, or a limit of a session.
     Session(Index),
     /// An offer ends.
@@ -176,6 +187,8 @@ impl Bng {
             revision: 0,
             limiter: Limiter::new(seed),
             calls,
+            dhcp_asks: DhcpAsks::default(),
+            refusals: Refusals::default(),
             ledger: Ledger::new(seed),
             dynauth,
             dynauth_counts: DynauthCounts::default(),
@@ -221,7 +234,7 @@ impl Bng {
             Input::PasswordChecked { id, checked } => self.password_checked(id, checked, out),
             Input::SessionLost { session } => self.session_lost(session, out),
             Input::EndedByNode { session, counters } => self.ended_by_node(session, counters, out),
-            Input::NodeRefused { session } => self.refused_by_node(session),
+            Input::NodeRefused { session, lacks, why } => self.refused_by_node(session, lacks, why, out),
             Input::Counted { session, counters } => self.counted(session, counters, out),
             Input::PortLink { port, link } => self.port_link(&port, link, out),
         }
@@ -243,6 +256,7 @@ impl Bng {
             match deadline {
                 Deadline::Lease(subscriber) => self.lease_ends(subscriber, out),
                 Deadline::Grace(subscriber) => self.grace_ends(subscriber, out),
+                Deadline::Refusal(session) => self.refusal_is_due(session, out),
                 Deadline::Session(subscriber) => self.session_is_due(subscriber, out),
                 Deadline::Offer(subscriber) => self.withdraw_offer(subscriber),
                 Deadline::Quarantine(address) => self.quarantine_ends(address),

@@ -10,8 +10,8 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::time::Duration;
 
-pub use aaa::{Aaa, BrownOut};
-pub(crate) use aaa::{Chap, Source};
+pub use aaa::{Aaa, BrownOut, DhcpRadius, Renewals};
+pub(crate) use aaa::{Chap, KnownDevices, Source};
 pub use tls::Tls;
 use weir_config::Mistakes;
 
@@ -374,6 +374,9 @@ impl Config {
                 "a lease of {lease_s} s is renewed after {renewal_s} s and rebound after {rebinding_s} s: \
                  use times that grow in this order"
             ));
+        }
+        if self.aaa.dhcp.is_some() && self.radius.is_empty() {
+            found.push("`dhcp-radius` asks RADIUS servers, and there is none: add `radius NAME ADDRESS:PORT secret-file FILE`".into());
         }
         let AdvertiseTimes { interval, router_s, valid_s, preferred_s } = self.advertise;
         let least_s = u32::from(router_s).min(preferred_s);

@@ -46,10 +46,15 @@ pub enum Input<'a> {
     Adopt(Record),
     /// All sessions that the node has, after either program began anew: differences are sent.
     NodeTable(&'a [AddSession]),
-    /// The node does not take a session: it is told again when the session is renewed, and when it is asked what it has.
+    /// The node does not take a session, or a change of it. A session that it has never had ends; another one has the grace for a node
+    /// that takes it.
     NodeRefused {
         /// Which.
         session: SessionId,
+        /// What the node lacks.
+        lacks: Lacks,
+        /// What the node says.
+        why: &'a str,
     },
     /// The device of a session does not answer the node any more, or its line is down.
     SessionLost {
@@ -135,6 +140,15 @@ pub enum Input<'a> {
         /// How its link is now.
         link: LinkState,
     },
+}
+
+/// Why a node does not take a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Lacks {
+    /// It has no such port.
+    Port,
+    /// Its table has no place for it: it is full, or another session is in the way.
+    Place,
 }
 
 /// What came of the check of a password.

@@ -65,14 +65,14 @@ pub use account::{Account, AccountId, AccountState, Facts, Limits};
 pub use answer::LastAnswer;
 pub use bng::{AccountingCounts, Bng, Counts, DynauthCounts, Sizes};
 pub use config::{
-    Aaa, Accounting, AdvertiseTimes, AtLimit, BrownOut, Config, Dynauth, Item, LeaseTimes, Moves, NodeFacts,
-    Port, Pppoe, RadiusServer, Tls,
+    Aaa, Accounting, AdvertiseTimes, AtLimit, BrownOut, Config, DhcpRadius, Dynauth, Item, LeaseTimes, Moves,
+    NodeFacts, Port, Pppoe, RadiusServer, Renewals, Tls,
 };
 pub use decode::decode;
 pub use drops::{DropReason, Drops};
 pub use io::{
-    AddSession, Checked, Command, CommandError, Event, Input, LinkState, NodeCommand, Now, Output, Punt,
-    SubscriberPatch,
+    AddSession, Checked, Command, CommandError, Event, Input, Lacks, LinkState, NodeCommand, Now, Output,
+    Punt, SubscriberPatch,
 };
 pub use limit::Limit;
 pub use line::{Line, PortName, Tags};

@@ -6,7 +6,8 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-/// A name: 1 to 64 letters, digits, `_`, `-`, `.`, `@`, `/`, `+`. It is one word in every text, as logins of customers are.
+/// A name: 1 to 64 letters, digits, `_`, `-`, `.`, `:`, `@`, `/`, `+`. It is one word in every text, as logins of customers, MAC addresses and
+/// circuit-ids are.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Name(Arc<str>);
 
@@ -21,7 +22,7 @@ impl Name {
 }
 
 fn is_name(text: &str) -> bool {
-    let is_letter = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | '@' | '/' | '+');
+    let is_letter = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | ':' | '@' | '/' | '+');
     (1..=Name::MOST_BYTES).contains(&text.len()) && text.chars().all(is_letter)
 }
 
@@ -37,7 +38,9 @@ impl FromStr for Name {
     fn from_str(text: &str) -> Result<Name, String> {
         match is_name(text) {
             true => Ok(Name(text.into())),
-            false => Err(format!("`{text}` is no name: use up to 64 letters, digits, _, -, ., @, / and +")),
+            false => {
+                Err(format!("`{text}` is no name: use up to 64 letters, digits, _, -, ., :, @, / and +"))
+            }
         }
     }
 }

@@ -185,10 +185,14 @@ pub enum EndCause {
     Quota,
     /// The operator ended all sessions.
     Shutdown,
+    /// The node does not take it.
+    Refused,
+    /// The node has its port no more.
+    PortRemoved,
 }
 
 impl EndCause {
-    const ALL: [EndCause; 15] = [
+    const ALL: [EndCause; 17] = [
         EndCause::Released,
         EndCause::Declined,
         EndCause::Expired,
@@ -204,6 +208,8 @@ impl EndCause {
         EndCause::SessionTimeout,
         EndCause::Quota,
         EndCause::Shutdown,
+        EndCause::Refused,
+        EndCause::PortRemoved,
     ];
 
     /// Its name in records, events and scenarios.
@@ -224,6 +230,8 @@ impl EndCause {
             EndCause::SessionTimeout => "session-timeout",
             EndCause::Quota => "quota",
             EndCause::Shutdown => "shutdown",
+            EndCause::Refused => "refused",
+            EndCause::PortRemoved => "port-removed",
         }
     }
 }

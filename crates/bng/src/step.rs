@@ -15,7 +15,7 @@ pub enum Step {
     Discovery,
     /// PPP: the link was negotiated (LCP).
     Link,
-    /// PPP: its name and password were checked.
+    /// Its name and password were checked, or RADIUS was asked for it.
     Authentication,
     /// Its subscriber was looked for.
     Identify,

@@ -5,11 +5,12 @@ use std::net::Ipv4Addr;
 use std::ops::Bound;
 use std::time::Duration;
 
+use crate::account::Account;
 pub(crate) use crate::index::Index;
 use crate::name::Name;
 use crate::nat::Nat;
 use crate::prefix::LinkPrefix;
-use crate::session::Session;
+use crate::session::{Device, Session};
 use crate::subscriber::{Key, Service, Subscriber};
 
 /// A subscriber, and what it has.
@@ -45,6 +46,8 @@ pub(crate) struct Online {
     pub(crate) is_stored: bool,
     /// What the node was told; `None`: the node does not know the session.
     pub(crate) in_node: Option<Service>,
+    /// Whether the node has had it: it is in its table, or was when this program began.
+    pub(crate) was_in_node: bool,
     /// When its counters were last written.
     pub(crate) counted_at: Duration,
     /// When something of it is due.
@@ -83,6 +86,22 @@ pub(crate) struct Offer {
     pub(crate) address: Ipv4Addr,
     pub(crate) prefix: Option<LinkPrefix>,
     pub(crate) until: Duration,
+    /// Which device AAA has accepted, if it was asked.
+    pub(crate) permit: Option<Box<Permit>>,
+}
+
+impl Offer {
+    /// Whether AAA has accepted this device, or was not asked.
+    pub(crate) fn is_for(&self, device: &Device) -> bool {
+        self.permit.as_ref().is_none_or(|permit| permit.device == *device)
+    }
+}
+
+/// What AAA has said of a device that has no session yet.
+#[derive(Debug, Clone)]
+pub(crate) struct Permit {
+    pub(crate) device: Device,
+    pub(crate) account: Account,
 }
 
 /// All subscribers.

@@ -36,6 +36,8 @@ const MOST_BYTES: usize = 1514;
 pub enum Outcome {
     /// It was not answered.
     Dropped(DropReason),
+    /// RADIUS servers are asked for it.
+    Asked,
     /// This address was offered.
     Offered(Ipv4Addr),
     /// Its request was refused (DHCPNAK), because of this.
@@ -55,6 +57,7 @@ impl Outcome {
     pub fn step(self) -> Step {
         match self {
             Outcome::Dropped(reason) | Outcome::Refused(reason) => reason.step(),
+            Outcome::Asked => Step::Authentication,
             Outcome::Offered(_) => Step::Offer,
             Outcome::Waiting(_) => Step::Store,
             Outcome::Up(_) | Outcome::Ended(_) => Step::Up,
@@ -69,6 +72,7 @@ impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Outcome::Dropped(reason) => f.write_str(reason.meaning()),
+            Outcome::Asked => f.write_str("a RADIUS server is asked, and has not answered yet"),
             Outcome::Offered(address) => {
                 write!(f, "{address} was offered, and the client has not asked for it")
             }

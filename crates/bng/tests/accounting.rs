@@ -18,8 +18,8 @@ use weir_testkit::Dice;
 use crate::pppoe::{Device, SECRET, Server, TEXT, World, anna, device, device_with, server};
 
 const RADIUS: &str = "radius one 192.0.2.9:1812 secret-file one accounting 1813";
-const START: u32 = 1;
-const STOP: u32 = 2;
+pub(crate) const START: u32 = 1;
+pub(crate) const STOP: u32 = 2;
 const INTERIM: u32 = 3;
 
 /// How a session is ended.
@@ -27,10 +27,10 @@ type End = Box<dyn Fn(&mut World)>;
 
 /// A server of accounting, and what it was told.
 #[derive(Clone, Default)]
-struct Book(Rc<RefCell<Page>>);
+pub(crate) struct Book(Rc<RefCell<Page>>);
 
 #[derive(Default)]
-struct Page {
+pub(crate) struct Page {
     requests: Vec<Attributes>,
     is_away: bool,
     /// Identifiers of requests, each with what it said.
@@ -38,7 +38,7 @@ struct Page {
 }
 
 impl Book {
-    fn server(&self) -> Server {
+    pub(crate) fn server(&self) -> Server {
         let page = self.0.clone();
         Box::new(move |bytes| {
             let request = radius::Packet::read(bytes).expect("a packet");
@@ -55,12 +55,12 @@ impl Book {
         })
     }
 
-    fn set_away(&self, is_away: bool) {
+    pub(crate) fn set_away(&self, is_away: bool) {
         self.0.borrow_mut().is_away = is_away;
     }
 
     /// Messages with this status, by session; those that came several times count once.
-    fn told(&self, status: u32) -> BTreeMap<String, Attributes> {
+    pub(crate) fn told(&self, status: u32) -> BTreeMap<String, Attributes> {
         let page = self.0.borrow();
         let of_status = page.requests.iter().filter(|one| one.u32(number::ACCT_STATUS_TYPE) == Some(status));
         let by_id = |one: &Attributes| (one.text(number::ACCT_SESSION_ID).unwrap_or_default(), one.clone());
@@ -73,7 +73,7 @@ impl Book {
     }
 
     /// Each session has begun, and has ended once.
-    fn assert_balanced(&self, name: &str) {
+    pub(crate) fn assert_balanced(&self, name: &str) {
         let ids = |status| self.told(status).into_keys().collect::<Vec<_>>();
         assert_eq!(ids(START), ids(STOP), "{name}");
     }
@@ -347,7 +347,7 @@ fn step(world: &mut World, book: &Book, dice: &mut Dice) {
 }
 
 /// What an Access-Accept gives to the subscriber of [`remote_world`].
-type Given = &'static [(u8, &'static [u8])];
+pub(crate) type Given = &'static [(u8, &'static [u8])];
 
 fn remote_world(more: &str, given: Given) -> (World, Book) {
     let text = TEXT.replace("auth chap-md5 pap", "auth pap chap-md5");
@@ -465,7 +465,7 @@ fn world_with(more: &str) -> (World, Book) {
 }
 
 /// A request of a server, and the code and Error-Cause of the answer.
-fn ask(world: &mut World, code: u8, id: u8, list: &[(u8, &[u8])]) -> Option<(u8, Option<u32>)> {
+pub(crate) fn ask(world: &mut World, code: u8, id: u8, list: &[(u8, &[u8])]) -> Option<(u8, Option<u32>)> {
     let mut attributes = Attributes::default();
     list.iter().for_each(|(kind, value)| attributes.push(*kind, value));
     let request = radius::Packet::hashed(code, id, &attributes, SECRET).expect("a short packet");

@@ -1,9 +1,11 @@
 //! The tests of `weir-bng` from outside, as one program.
 
 mod accounting;
+mod dhcp_radius;
 mod follow;
 mod ipv6;
 mod model;
 mod pppoe;
+mod refused;
 mod requirements;
 mod scenarios;

@@ -93,6 +93,8 @@ pub(crate) struct World {
     pub(crate) now: Duration,
     pub(crate) devices: Vec<Device>,
     pub(crate) frames: VecDeque<Frame>,
+    /// Frames for none of the clients.
+    pub(crate) sent: Vec<Vec<u8>>,
     pub(crate) disk: Vec<Record>,
     /// Records that are not on disk yet.
     pub(crate) pending: Vec<Record>,
@@ -131,6 +133,7 @@ impl World {
             now: Duration::ZERO,
             devices,
             frames: VecDeque::new(),
+            sent: Vec::new(),
             disk: Vec::new(),
             pending: Vec::new(),
             is_disk_slow: false,
@@ -251,7 +254,7 @@ impl World {
             }
             Frame::ToClient(line, bytes) => {
                 let of = |device: &Device| device.line == line && bytes[..6] == device.mac().0;
-                let Some(to) = self.devices.iter().position(of) else { return };
+                let Some(to) = self.devices.iter().position(of) else { return self.sent.push(bytes) };
                 let answers = self.devices[to].client.hear(self.now, &bytes);
                 self.frames.extend(answers.into_iter().map(|bytes| Frame::FromClient(to, bytes)));
             }
@@ -282,6 +285,9 @@ impl World {
                 self.say_removed();
             }
             self.say_removed();
+            if !self.frames.is_empty() {
+                continue;
+            }
             let of_clients = self.devices.iter().filter_map(|device| device.client.deadline());
             let next = of_clients.chain(self.timer).min().filter(|next| *next <= end);
             let Some(next) = next else { break };

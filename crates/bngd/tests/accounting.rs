@@ -8,9 +8,12 @@ use std::time::Duration;
 
 use weir_bng::radius::attribute::{Attributes, number};
 use weir_bng::radius::packet as radius;
+use weir_cpe::Options;
+use weir_cpe::radius::Delivery;
 use weir_service::http;
 use weir_testkit::kills::{Kills, kill_after};
 
+use crate::dhcp_radius::{Lab, mac};
 use crate::pppoe::{Devices, with};
 use crate::restart::{DEVICES, Rig, TEXT, options};
 
@@ -105,8 +108,14 @@ pub(crate) fn end(rig: &Rig, serving: std::thread::JoinHandle<()>) {
 
 #[test]
 fn each_start_has_a_stop_although_the_program_is_killed() {
-    let Some((mut rig, book, serving)) = rig("", Faults::Some) else { return };
-    let emulated = rig.emulate(options());
+    let radius = ", limit line 1000, dhcp-radius password {mac} reject 1s";
+    let Some((mut rig, book, serving)) = rig(radius, Faults::Some) else { return };
+    // Half of the devices are of subscribers here, the others of RADIUS.
+    let devices = Options { first_mac: mac(options().first_mac, DEVICES / 2), ..options() };
+    let all = (0..DEVICES).map(|number| mac(devices.first_mac, number));
+    let delivery = Delivery { delay: Duration::from_millis(5), loss: 0.1, seed: 3 };
+    let _lab = Lab::start(&rig, SECRET, all, delivery);
+    let emulated = rig.emulate(Options { tries: 16, ..devices });
     let mut kills = Kills::new(3);
     while let Some((delay, name)) = kills.next(Duration::from_millis(300)) {
         kill_after(&mut rig.bngd, delay);

@@ -2,6 +2,7 @@
 
 mod accounting;
 mod brownout;
+mod dhcp_radius;
 mod flood;
 mod full_disk;
 mod grace;

@@ -150,8 +150,16 @@ impl Bng {
         let (counted_at, timers) = (self.now.at, Timers::default());
         if let Some(entry) = self.subscribers.get_mut(index) {
             let (waits_for, in_node, advertised) = (None, None, None);
-            entry.online =
-                Some(Online { session, waits_for, is_stored: true, in_node, counted_at, advertised, timers });
+            entry.online = Some(Online {
+                session,
+                waits_for,
+                is_stored: true,
+                in_node,
+                was_in_node: true,
+                counted_at,
+                advertised,
+                timers,
+            });
         }
         self.plan_session(index);
     }
@@ -191,14 +199,6 @@ impl Bng {
             }
             self.tell_node(index, out);
             self.resume_advertising(index);
-        }
-    }
-
-    /// The node does not have a session that it was told of.
-    pub(super) fn refused_by_node(&mut self, session: SessionId) {
-        let index = self.sessions.get(&session).copied();
-        if let Some(online) = index.and_then(|index| self.online_mut(index)) {
-            online.in_node = None;
         }
     }
 }

@@ -20,8 +20,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use self::brownout::Answers;
-use self::login::Given;
+pub(super) use self::brownout::Shown;
 use self::remote::Remote;
+use super::accepted::Given;
 use super::dhcp::Grant;
 use super::{Answer, Bng, Deadline, Outputs, Wait, Waiting};
 use crate::account::{Account, Facts};
@@ -488,7 +489,9 @@ impl Bng {
             line_rates: call.line_tag.as_ref().map(line_rates).unwrap_or_default(),
         });
         let account = Some(self.account_of_call(id));
-        let grant = Grant { device, client_id: None, address, prefix, ppp, account, answer };
+        // PPP says itself when it ends.
+        let lease_s = 0;
+        let grant = Grant { device, client_id: None, address, prefix, lease_s, ppp, account, answer };
         self.grant(index, grant, out);
         let session = self.online_mut(index).map(|online| online.session.id);
         if let Some(call) = self.calls.calls.get_mut(&id) {

@@ -255,6 +255,7 @@ impl Bng {
         if let Some(key) = self.subscribers.get(index).map(|entry| entry.subscriber.key.clone()) {
             self.forget_answer(&key);
         }
+        self.forget_held_off(index);
         self.subscribers.remove(index);
     }
 }

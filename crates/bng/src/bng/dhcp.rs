@@ -1,7 +1,7 @@
 //! What becomes of a frame of a client: the DHCP server (RFC 2131, section 4.3).
 //!
 //! ```text
-//! frame > port, relay, option 82 > subscriber > limit > status > DISCOVER: offer
+//! frame > port, relay, option 82 > subscriber > limit > status > DISCOVER: offer          (no subscriber: dhcp_radius.rs)
 //!                                                              > REQUEST: grant, or DHCPNAK
 //!                                                              > DECLINE, RELEASE, INFORM
 //! ```
@@ -12,9 +12,10 @@
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-use super::{Answer, Bng, Deadline, Outputs};
+use super::accepted::Refusal;
+use super::{Answer, Bng, Outputs};
 use crate::account::Account;
-use crate::config::{Moves, Port};
+use crate::config::{AtLimit, LeaseTimes, Moves, Port};
 use crate::dhcp4::message::MessageType;
 use crate::dhcp4::options::CAPTIVE_PORTAL;
 use crate::dhcp4::reply::{Network, Reply};
@@ -36,8 +37,11 @@ const SERVER_SEEN_EVERY: Duration = Duration::from_secs(60);
 /// EtherType of IPv6.
 const IPV6: [u8; 2] = [0x86, 0xdd];
 
+/// Least length of a lease that is shorter than configured, s.
+const LEAST_LEASE_S: u64 = 10;
+
 /// What became of a request.
-enum Answered {
+pub(super) enum Answered {
     /// It is answered when its record is on disk.
     Later,
     /// It is answered now.
@@ -47,11 +51,21 @@ enum Answered {
 }
 
 /// A request of a known subscriber.
-struct Call {
-    index: Index,
-    device: Device,
-    request: Request,
-    src_mac: Mac,
+pub(super) struct Call {
+    pub(super) index: Index,
+    pub(super) device: Device,
+    pub(super) request: Request,
+    pub(super) src_mac: Mac,
+    /// What AAA has said for this request; `None`: it was not asked.
+    pub(super) account: Option<Account>,
+}
+
+/// Whose device has sent a request.
+enum Sender {
+    /// The device of a subscriber.
+    Known(Index, Device),
+    /// RADIUS knows it, perhaps.
+    Asked(Device),
 }
 
 impl Bng {
@@ -77,15 +91,26 @@ impl Bng {
         let mac = mac.unwrap_or_default();
         let own = self.config.ports.get(&line.port).and_then(|port| port.mac);
         let result = match request {
-            _ if own == Some(mac) => Err(DropReason::OwnMac),
+            _ if own == Some(mac) => Err(DropReason::OwnMac.into()),
             Ok(request) => self.request(&line, request, out),
             Err(unread) => {
                 if unread.reason == DropReason::FromServer {
                     self.server_seen(&line, mac, out);
                 }
-                Err(unread.reason)
+                Err(unread.reason.into())
             }
         };
+        self.request_is_done(line, mac, result, out);
+    }
+
+    /// Answers a request, or notes why there is no answer.
+    pub(super) fn request_is_done(
+        &mut self,
+        line: Line,
+        mac: Mac,
+        result: Result<Answered, Refusal>,
+        out: &mut Outputs,
+    ) {
         match result {
             Ok(Answered::Later) => {}
             Ok(Answered::Silently) => self.counts.accepted += 1,
@@ -93,7 +118,10 @@ impl Bng {
                 self.trace(&line, mac, outcome);
                 self.send(Answer { line, mac, frame }, out);
             }
-            Err(reason) => self.drop_frame(&line, mac, reason),
+            Err(Refusal { reason, message }) => {
+                self.drop_frame(&line, mac, reason);
+                self.traces.explain(&line, mac, &message);
+            }
         }
     }
 
@@ -119,16 +147,34 @@ impl Bng {
         }
     }
 
-    fn request(&mut self, line: &Line, request: Request, out: &mut Outputs) -> Result<Answered, DropReason> {
+    fn request(&mut self, line: &Line, request: Request, out: &mut Outputs) -> Result<Answered, Refusal> {
         let port = self.config.ports.get(&line.port).ok_or(DropReason::PortUnknown)?;
         let src_mac = port.mac.ok_or(DropReason::PortUnknown)?;
         check_way(port, &request)?;
-        let (index, device) = self.identify(line, &request)?;
+        let (index, device) = match self.identify(line, &request)? {
+            Sender::Known(index, device) => (index, device),
+            Sender::Asked(device) => return self.ask_for_device(None, device, request, src_mac, out),
+        };
         let limit = self.config.subscriber_limit;
         if !self.limiter.takes(self.now.at, &(line, Some(index)), limit) {
-            return Err(DropReason::SubscriberRate);
+            return Err(DropReason::SubscriberRate.into());
         }
-        let call = Call { index, device, request, src_mac };
+        if self.asks_for_renewal(index, &device, &request) {
+            return self.ask_for_device(Some(index), device, request, src_mac, out);
+        }
+        self.request_of(Call { index, device, request, src_mac, account: None }, out)
+    }
+
+    /// A request of a subscriber whose device may ask.
+    pub(super) fn request_of(&mut self, call: Call, out: &mut Outputs) -> Result<Answered, Refusal> {
+        let index = call.index;
+        match self.check_refusals(index) {
+            Err(Refusal { reason, .. }) if call.request.ask.is_for_lease() => {
+                let frame = self.reply(&call, MessageType::Nak, None)?;
+                return Ok(Answered::Now(Outcome::Refused(reason), frame));
+            }
+            checked => checked?,
+        }
         match self.check_status(&call) {
             // The client of a subscriber that was blocked gives its address up at once, and not when its lease ends.
             Err(DropReason::SubscriberBlocked) if call.request.ask.is_for_lease() => {
@@ -137,12 +183,12 @@ impl Bng {
             }
             status => status?,
         }
-        match call.request.ask {
+        let answered = match call.request.ask {
             Ask::Discover { wish } => self.discover(&call, wish, out),
             Ask::Select { server, address } => {
                 if !self.is_server(server) {
                     self.withdraw_offer(index);
-                    return Err(DropReason::OtherServer);
+                    return Err(DropReason::OtherServer.into());
                 }
                 self.lease(call, address, out)
             }
@@ -150,11 +196,12 @@ impl Bng {
             Ask::Decline { server, address } => self.declined(&call, server, address, out),
             Ask::Release { server, address } => self.released(&call, server, address, out),
             Ask::Inform { address } => self.inform(&call, address),
-        }
+        };
+        answered.map_err(Refusal::from)
     }
 
     /// The subscriber and the device of a request.
-    fn identify(&mut self, line: &Line, request: &Request) -> Result<(Index, Device), DropReason> {
+    fn identify(&mut self, line: &Line, request: &Request) -> Result<Sender, DropReason> {
         let mac = request.message.chaddr;
         let circuit = request.circuit_id.clone().map(Key::Circuit);
         let keys = [circuit, Some(Key::Line(line.clone())), Some(Key::Mac(mac))];
@@ -164,9 +211,19 @@ impl Bng {
         let online = self.online_device(line, request);
         let is_direct = request.relay().is_some() || request.src_mac == mac;
         match (online, known) {
-            (Some((index, device)), known) if known.is_none_or(|known| known == index) => Ok((index, device)),
+            (Some((index, device)), known) if known.is_none_or(|known| known == index) => {
+                Ok(Sender::Known(index, device))
+            }
             _ if !is_direct => Err(DropReason::ChaddrMismatch),
-            (_, Some(index)) => Ok((index, device)),
+            (_, Some(index)) => Ok(Sender::Known(index, device)),
+            (_, None) if self.config.aaa.dhcp.is_some() => match self.accepted_before(&device, request) {
+                Some(index) => Ok(Sender::Known(index, device)),
+                None if !self.limiter.takes(self.now.at, &(line, None::<Index>), self.config.line_limit) => {
+                    Err(DropReason::LineRate)
+                }
+                None if self.is_asked_for(&request.ask) => Ok(Sender::Asked(device)),
+                None => Err(DropReason::NoSubscriber),
+            },
             (_, None) if self.limiter.takes(self.now.at, &(line, None::<Index>), self.config.line_limit) => {
                 Err(DropReason::NoSubscriber)
             }
@@ -219,13 +276,11 @@ impl Bng {
             None => self.choose_address(call.index, wish, out)?,
         };
         let frame = self.reply(call, MessageType::Offer, Some(address))?;
-        self.withdraw_offer(call.index);
-        self.addresses.hold(address, call.index);
         let until = self.now.at + self.config.offer;
-        self.deadlines.insert((until, Deadline::Offer(call.index)));
-        if let Some(entry) = self.subscribers.get_mut(call.index) {
-            entry.offer = Some(Offer { address, prefix: None, until });
-        }
+        let entry = self.subscribers.get(call.index);
+        let before = entry.and_then(|entry| entry.offer.clone()).filter(|before| before.is_for(&call.device));
+        let (prefix, permit) = before.map_or((None, None), |before| (before.prefix, before.permit));
+        self.hold_offer(call.index, Offer { address, prefix, until, permit });
         Ok(Answered::Now(Outcome::Offered(address), frame))
     }
 
@@ -311,6 +366,8 @@ impl Bng {
             return Ok(Answered::Now(Outcome::Refused(DropReason::NoLease), frame));
         }
         let frame = self.reply(&call, MessageType::Ack, Some(address))?;
+        let LeaseTimes { lease_s, .. } = self.lease_times(&call);
+        let account = call.account.clone().or_else(|| self.permitted(&call));
         let Call { index, device, request, .. } = call;
         // A relayed device is not on the line: it hears no advertisement.
         let prefix = match device.relay {
@@ -319,7 +376,7 @@ impl Bng {
         };
         let answer = Answer { line: device.line.clone(), mac: device.mac, frame };
         let client_id = request.client_id;
-        let grant = Grant { device, client_id, address, prefix, ppp: None, account: None, answer };
+        let grant = Grant { device, client_id, address, prefix, lease_s, ppp: None, account, answer };
         self.grant(index, grant, out);
         Ok(Answered::Later)
     }
@@ -382,14 +439,40 @@ impl Bng {
         if server.is_none_or(|server| self.is_server(server)) { Ok(()) } else { Err(DropReason::OtherServer) }
     }
 
-    fn is_server(&self, address: Ipv4Addr) -> bool {
+    pub(super) fn is_server(&self, address: Ipv4Addr) -> bool {
         self.addresses.pools().iter().any(|pool| pool.router == address)
+    }
+
+    /// The times of a lease, which lasts no longer than the session may.
+    fn lease_times(&self, call: &Call) -> LeaseTimes {
+        let times = self.config.lease;
+        let Some(entry) = self.subscribers.get(call.index) else { return times };
+        let online = entry.online.as_ref().filter(|online| online.session.lease.device == call.device);
+        let of_session = online.and_then(|online| online.session.lease.account.clone());
+        let account = call.account.clone().or_else(|| self.permitted(call)).or(of_session);
+        let limits = self.limits_of(&entry.subscriber, account.as_ref());
+        let is_walled = account.is_some_and(|account| account.is_walled);
+        // A session that is walled in the end goes on.
+        let ends = self.config.at_limit == AtLimit::End && !is_walled;
+        let Some(timeout) = limits.session_timeout_s.filter(|timeout| *timeout > 0 && ends) else {
+            return times;
+        };
+        let lasted_s = online.map_or(0, |online| self.now.wall_s.saturating_sub(online.session.start_s));
+        let left_s = u64::from(timeout).saturating_sub(lasted_s).max(LEAST_LEASE_S);
+        match u32::try_from(left_s) {
+            Ok(left_s) if left_s < times.lease_s => LeaseTimes::of(left_s),
+            _ => times,
+        }
     }
 
     /// The URI of option 114 for the client (RFC 8910): that of the API, which says whether the client is in the walled garden, and by
     /// that when it is not any more. Where there is none, walled clients get that of the portal.
     fn captive_uri(&self, call: &Call) -> Option<&str> {
-        let status = self.subscribers.get(call.index)?.subscriber.status;
+        let entry = self.subscribers.get(call.index)?;
+        let status = match &entry.online {
+            Some(online) => Bng::status(&entry.subscriber, &online.session),
+            None => entry.subscriber.status,
+        };
         let portal = self.config.portal.as_deref().filter(|_| status == Status::Walled);
         // A client that is not walled needs it only to ask later.
         let is_wanted = status == Status::Walled || call.request.wants(CAPTIVE_PORTAL);
@@ -397,7 +480,7 @@ impl Bng {
     }
 
     /// The frame of an answer; `assigned` is the address of an offer or a lease.
-    fn reply(
+    pub(super) fn reply(
         &self,
         call: &Call,
         kind: MessageType,
@@ -415,7 +498,7 @@ impl Bng {
             kind,
             src_mac: call.src_mac,
             server: pool.router,
-            lease: assigned.map(|address| (address, self.config.lease)),
+            lease: assigned.map(|address| (address, self.lease_times(call))),
             network: (kind != MessageType::Nak).then_some(network),
         };
         reply.frame(&call.request)
@@ -428,6 +511,8 @@ pub(super) struct Grant {
     pub(super) client_id: Option<Box<[u8]>>,
     pub(super) address: Ipv4Addr,
     pub(super) prefix: Option<LinkPrefix>,
+    /// For how long, s.
+    pub(super) lease_s: u32,
     pub(super) ppp: Option<PppLink>,
     /// What AAA has said of it.
     pub(super) account: Option<Account>,

@@ -18,7 +18,7 @@ use crate::io::Output;
 use crate::name::Name;
 use crate::plan::Plan;
 use crate::prefix::LinkPrefix;
-use crate::radius::access::Place;
+use crate::radius::access::{Access, Place};
 use crate::radius::dynauth::{
     Action, Ask, Change, ErrorCause, Identification, Ignored, Key, Options, Received,
 };
@@ -152,7 +152,9 @@ impl Bng {
         let account = session.lease.account.clone().unwrap_or_default();
         let name = self.name_of(&entry.subscriber, &account, session.lease.ppp.is_some());
         let id = account.id.to_string();
+        let is_ppp = session.lease.ppp.is_some();
         let place = Place {
+            access: if is_ppp { Access::Pppoe } else { Access::Dhcp },
             line: &session.lease.device.line,
             mac: session.lease.device.mac,
             circuit_id: account.facts.circuit_id.as_deref(),
@@ -160,6 +162,7 @@ impl Bng {
             up_kbit_per_s: None,
             down_kbit_per_s: None,
             name: &name,
+            user_name: None,
             session_id: &id,
         };
         let nas = &self.config.aaa.nas;

@@ -46,7 +46,12 @@ fn seconds(seconds: u32) -> Duration {
 impl Bng {
     /// The limits of a session.
     fn limits(&self, subscriber: &Subscriber, session: &Session) -> Limits {
-        let own = session.lease.account.as_ref().map_or(Limits::default(), |account| account.facts.limits);
+        self.limits_of(subscriber, session.lease.account.as_ref())
+    }
+
+    /// The same of a session that has this account.
+    pub(super) fn limits_of(&self, subscriber: &Subscriber, account: Option<&Account>) -> Limits {
+        let own = account.map_or(Limits::default(), |account| account.facts.limits);
         let of_plan = match &subscriber.plan {
             Plan::Named(name) => self.config.plan_limits.get(name).copied(),
             Plan::Own(_) => None,

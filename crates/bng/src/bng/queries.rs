@@ -77,6 +77,7 @@ impl Bng {
             offers: self.subscribers.iter().filter(|(_, entry)| entry.offer.is_some()).count(),
             addresses: self.addresses.len(),
             waiting_answers: self.asking()
+                + self.dhcp_asks.len()
                 + self.waiting.iter().filter(|one| matches!(one.what, Wait::Answer { .. })).count(),
             deadlines: self.deadlines.len(),
             traces: self.traces.len(),

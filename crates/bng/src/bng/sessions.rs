@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::dhcp::Grant;
 use super::{Bng, Deadline, Outputs, Quarantine, Wait, Waiting};
+use crate::account::Account;
 use crate::drops::DropReason;
 use crate::io::{AddSession, Event, LinkState, NodeCommand, Output};
 use crate::line::PortName;
@@ -14,7 +15,7 @@ use crate::plan::Plan;
 use crate::record::Change;
 use crate::session::{Counters, Device, EndCause, Lease, Session, SessionId};
 use crate::subscriber::{Service, Subscriber};
-use crate::subscribers::{Entry, Index, OnDisk, Online, Timers};
+use crate::subscribers::{Entry, Index, Offer, OnDisk, Online, Timers};
 use crate::why::Outcome;
 
 /// Least time between two records that only say what a session counted.
@@ -25,10 +26,8 @@ const MOST_DECLINED: usize = 3;
 impl Bng {
     /// Grants or renews the lease of an address that the subscriber may have; the client is answered when it is on disk.
     pub(super) fn grant(&mut self, index: Index, grant: Grant, out: &mut Outputs) {
-        let Grant { device, client_id, address, prefix, ppp, account, answer } = grant;
+        let Grant { device, client_id, address, prefix, lease_s, ppp, account, answer } = grant;
         self.supersede(index);
-        // PPP says itself when it ends.
-        let lease_s = if ppp.is_some() { 0 } else { self.config.lease.lease_s };
         let granted_s = self.now.wall_s;
         let mut lease = Lease { device, address, prefix, client_id, granted_s, lease_s, ppp, account: None };
         let is_same = |online: &Online| {
@@ -42,7 +41,14 @@ impl Bng {
             self.make_place(&lease.device, out);
         }
         let before = self.online_mut(index).and_then(|online| online.session.lease.account.clone());
-        lease.account = before.or_else(|| self.begin_account(account));
+        lease.account = match (before, account) {
+            // Its renewal was asked of RADIUS: what the answer says counts from now on.
+            (Some(before), Some(Account { is_walled, facts, .. })) => {
+                Some(Account { is_walled, facts, ..before })
+            }
+            (Some(before), None) => Some(before),
+            (None, account) => self.begin_account(account),
+        };
         self.withdraw_offer(index);
         self.addresses.hold(address, index);
         prefix.into_iter().for_each(|prefix| self.prefixes.hold(prefix, index));
@@ -68,6 +74,7 @@ impl Bng {
             waits_for: None,
             is_stored: false,
             in_node: None,
+            was_in_node: false,
             counted_at: Duration::ZERO,
             timers: Timers::default(),
             advertised: None,
@@ -126,9 +133,9 @@ impl Bng {
         let is_first = !std::mem::replace(&mut online.is_stored, true);
         let (subscriber, address) = (online.session.subscriber.clone(), online.session.lease.address);
         self.tell_node(index, out);
+        self.plan_session(index);
         if is_first {
             self.queue_start(session, index);
-            self.plan_session(index);
             out.push(Output::Event(Event::SessionStarted { session, subscriber, address }));
         }
         Some(address)
@@ -221,6 +228,7 @@ impl Bng {
         self.sessions.remove(&online.session.id);
         self.places.remove(&online.session.lease.device, online.session.id);
         self.forget_account(&online.session);
+        self.forget_refusal(online.session.id);
         self.forget_timers(&online.timers, index);
         self.deadlines.remove(&(online.session.lease_end, Deadline::Lease(index)));
         if let Some(until) = online.session.grace_until {
@@ -300,6 +308,17 @@ impl Bng {
         self.end(index, EndCause::Expired, out);
     }
 
+    /// An address is offered to a subscriber, in place of the one before.
+    pub(super) fn hold_offer(&mut self, index: Index, offer: Offer) {
+        self.withdraw_offer(index);
+        self.addresses.hold(offer.address, index);
+        offer.prefix.into_iter().for_each(|prefix| self.prefixes.hold(prefix, index));
+        self.deadlines.insert((offer.until, Deadline::Offer(index)));
+        if let Some(entry) = self.subscribers.get_mut(index) {
+            entry.offer = Some(offer);
+        }
+    }
+
     /// The subscriber's offer is void, and its address free if no session has it.
     pub(super) fn withdraw_offer(&mut self, index: Index) {
         let Some(entry) = self.subscribers.get_mut(index) else { return };
@@ -365,6 +384,7 @@ impl Bng {
         let now = self.now.at;
         let Some(online) = self.online_mut(index) else { return };
         let before = online.session.counters;
+        online.was_in_node = true;
         online.session.counters = before.max(counters);
         let counters = online.session.counters;
         if counters != before && online.is_stored && now >= online.counted_at + COUNTED_EVERY {

@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::radius::access::{Nas, Unsupported};
+use crate::radius::access::{Nas, Template, Unsupported};
 use crate::radius::plans::PlanTable;
 
 /// AAA.
@@ -12,6 +12,8 @@ use crate::radius::plans::PlanTable;
 pub struct Aaa {
     /// Who is asked, the first one first.
     pub order: Vec<Source>,
+    /// DHCP clients of no subscriber here are asked of the RADIUS servers; `None`: they are not answered.
+    pub dhcp: Option<DhcpRadius>,
     /// What logins get when no server answers; `None`: they are refused.
     pub brown_out: Option<BrownOut>,
     /// This concentrator, as servers know it.
@@ -36,6 +38,29 @@ pub enum Source {
     },
 }
 
+/// How the RADIUS servers are asked for a DHCP client.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DhcpRadius {
+    /// User-Name, which identifies the subscriber.
+    pub user_name: Template,
+    /// User-Password; `None`: the request has none.
+    pub password: Option<Template>,
+    /// How long the servers are not asked again for a client that they have rejected.
+    pub reject: Duration,
+    /// Whether they are asked for the renewal of a lease.
+    pub renewals: Renewals,
+}
+
+/// What becomes of a renewal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Renewals {
+    /// The session goes on with the answer to its begin.
+    #[default]
+    Granted,
+    /// The servers are asked again: a Reject ends the session, another answer changes it. Without an answer it goes on.
+    Asked,
+}
+
 /// Logins without a server get what the last Accept said.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct BrownOut {
@@ -43,6 +68,8 @@ pub struct BrownOut {
     pub age: Duration,
     /// Logins by CHAP, whose password cannot be checked.
     pub chap: Chap,
+    /// DHCP clients, which have no password.
+    pub dhcp: KnownDevices,
 }
 
 /// What becomes of a login by CHAP without a server.
@@ -52,6 +79,15 @@ pub enum Chap {
     Refused,
     /// The line and the MAC address of the last Accept are enough.
     SameDevice,
+}
+
+/// What becomes of a DHCP client without a server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum KnownDevices {
+    /// It is refused.
+    Refused,
+    /// The line or the MAC address of the last Accept is enough.
+    Accepted,
 }
 
 impl Aaa {
@@ -80,6 +116,7 @@ impl Default for Aaa {
         let order = vec![Source::Local, Source::Radius { most: RADIUS_MOST }];
         Aaa {
             order,
+            dhcp: None,
             brown_out: None,
             nas: Nas::default(),
             unsupported: Unsupported::default(),

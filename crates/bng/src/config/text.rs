@@ -14,7 +14,7 @@
 //! accounting interim 15m least-interim 10m swapped,
 //! radius one 192.0.2.9:1812 secret-file one.secret realm isp ports 16 require status dead 10s accounting 1813 plan basic,
 //! radius three tls://192.0.2.9:2083 ca ca.pem cert bng.pem key bng.key server-name aaa.example,
-//! aaa local radius 5s, brown-out age 7d chap, nas identifier bng1 user-name {name} port-id {line} unsupported refuse,
+//! aaa local radius 5s, dhcp-radius user-name {mac} password {mac} reject 30s renewals, brown-out age 7d chap dhcp, nas identifier bng1 user-name {name} port-id {line} unsupported refuse,
 //! pppoe name weir auth chap-md5 pap service gold strict delay 10ms mtu 1508 sessions mac 4 line 100 half-open 9 padi mac 1 burst 5,
 //! subscriber anna mac 02:00:00:00:00:01 plan basic address 100.64.0.9 blocked
 //! ```
@@ -47,7 +47,7 @@ use crate::pool::Pool;
 use crate::subscriber::Subscriber;
 use crate::words::Words;
 
-const ITEMS: [&str; 26] = [
+const ITEMS: [&str; 27] = [
     "store",
     "key",
     "socket",
@@ -68,6 +68,7 @@ const ITEMS: [&str; 26] = [
     "pppoe",
     "radius",
     "aaa",
+    "dhcp-radius",
     "brown-out",
     "plan-attributes",
     "nas",
@@ -221,6 +222,7 @@ fn read_item(item: &str, read: &mut Item, node: Option<&NodeFacts>) -> Result<()
         }
         "accounting" => config.accounting = accounting::read(words)?,
         "aaa" => config.aaa.order = aaa::order(words)?,
+        "dhcp-radius" => once("dhcp-radius", &mut config.aaa.dhcp, aaa::dhcp(words)?)?,
         "brown-out" => config.aaa.brown_out = Some(aaa::brown_out(words)?),
         "plan-attributes" => said_once("plan-attributes", &mut config.aaa.plan_file, words)?,
         "nas" => aaa::nas(words, &mut config.aaa.nas, &mut config.aaa.unsupported)?,
@@ -409,7 +411,7 @@ fn limit(words: &mut Words<'_>) -> Result<Limit, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Accounting, Chap, Config, Source};
+    use crate::config::{Accounting, Chap, Config, KnownDevices, Renewals, Source};
     use crate::ppp::auth::Method;
     use crate::pppoe::concentrator::{self, ServiceNames};
     use crate::radius::access::Unsupported;
@@ -432,7 +434,7 @@ mod tests {
             dynamic-authorization 192.0.2.1:3799 client 192.0.2.9 secret-file a client 2001:db8::9 secret-file b require window 60s,
             accounting interim 15m least-interim 5m swapped,
             radius three tls://192.0.2.9:2083 ca ca.pem cert bng.pem key bng.key server-name aaa.example dead 5s,
-            aaa radius 5s local, brown-out age 7d chap, nas identifier bng1 address 192.0.2.1 user-name {mac} port-id {circuit} unsupported refuse,
+            aaa radius 5s local, dhcp-radius user-name {line} password {mac} reject 1m renewals, brown-out age 7d chap dhcp, nas identifier bng1 address 192.0.2.1 user-name {mac} port-id {circuit} unsupported refuse,
             subscriber anna mac 02:00:00:00:00:01 plan basic";
         let (config, subscribers) = Config::read("x", text).unwrap();
         assert_eq!(config.lease, LeaseTimes { lease_s: 3600, renewal_s: 1200, rebinding_s: 2400 });
@@ -466,6 +468,9 @@ mod tests {
         assert!(config.aaa.is_local_after_radius() && config.aaa.unsupported == Unsupported::Refuse);
         let brown_out = config.aaa.brown_out.unwrap();
         assert_eq!((brown_out.age.as_secs(), brown_out.chap), (7 * 86_400, Chap::SameDevice));
+        let dhcp = config.aaa.dhcp.unwrap();
+        assert_eq!((dhcp.user_name.to_string(), dhcp.reject.as_secs()), ("{line}".into(), 60));
+        assert_eq!((brown_out.dhcp, dhcp.renewals), (KnownDevices::Accepted, Renewals::Asked));
         assert_eq!(config.aaa.nas.user_name.to_string(), "{mac}");
         let tls = three.tls.clone().unwrap();
         assert_eq!(
@@ -521,6 +526,8 @@ mod tests {
              radius one 192.0.2.9:1812 secret-file x ca x",
             "limit sessions, limit sessions port 1, limit sessions mac 0, limit sessions mac 1 line",
             "aaa, aaa local local, aaa remote, aaa radius 0s, brown-out, brown-out age 1s, nas fast, nas port-id {here}, nas unsupported drop",
+            "dhcp-radius fast, dhcp-radius user-name {name}, dhcp-radius user-name {x}, dhcp-radius reject, dhcp-radius reject 1s user-name {mac}",
+            "dhcp-radius user-name {line}",
             "moves maybe, limit port 7, limit line 0, offer never, dns here, plan down down 1M up 1M",
         ];
         weir_testkit::golden!(

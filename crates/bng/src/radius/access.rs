@@ -89,9 +89,20 @@ impl fmt::Display for Template {
     }
 }
 
+/// How a device has its session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Access {
+    /// It dials in by PPPoE.
+    Pppoe,
+    /// It has its address by DHCP.
+    Dhcp,
+}
+
 /// Where a session is.
 #[derive(Debug, Clone, Copy)]
 pub struct Place<'a> {
+    /// How its device has it.
+    pub access: Access,
     /// Its line.
     pub line: &'a Line,
     /// The device.
@@ -106,11 +117,18 @@ pub struct Place<'a> {
     pub down_kbit_per_s: Option<u32>,
     /// Name that the peer gave.
     pub name: &'a [u8],
+    /// User-Name as it is, for a name that does not come from the peer; `None`: by the template.
+    pub user_name: Option<&'a [u8]>,
     /// Acct-Session-Id.
     pub session_id: &'a str,
 }
 
 impl Template {
+    /// Whether it has this place.
+    pub(crate) fn has(&self, place: &str) -> bool {
+        self.0.contains(&format!("{{{place}}}"))
+    }
+
     /// The text with what stands at its places; nothing where it is not known.
     pub fn render(&self, place: &Place<'_>) -> String {
         let [outer, inner] = match place.line.tags {
@@ -150,17 +168,22 @@ impl Nas {
 /// Attributes that every request of a session has.
 pub fn session_attributes(nas: &Nas, place: &Place<'_>) -> Attributes {
     let mut attributes = Attributes::default();
-    // A name of the peer need not be a text.
-    match nas.user_name == Nas::default().user_name {
-        true => attributes.push(number::USER_NAME, place.name),
-        false => attributes.push(number::USER_NAME, nas.user_name.render(place).as_bytes()),
+    match place.user_name {
+        Some(name) => attributes.push(number::USER_NAME, name),
+        // A name of the peer need not be a text.
+        None if nas.user_name == Nas::default().user_name => attributes.push(number::USER_NAME, place.name),
+        None => attributes.push(number::USER_NAME, nas.user_name.render(place).as_bytes()),
     }
     attributes.push(number::ACCT_SESSION_ID, place.session_id.as_bytes());
     attributes.extend(&nas.attributes());
-    // Virtual (5), Framed (2), PPP (1).
-    attributes.push_u32(number::NAS_PORT_TYPE, 5);
+    // Virtual (5), Ethernet (15).
+    let port_type = if place.access == Access::Pppoe { 5 } else { 15 };
+    attributes.push_u32(number::NAS_PORT_TYPE, port_type);
+    // Framed (2), PPP (1).
     attributes.push_u32(number::SERVICE_TYPE, 2);
-    attributes.push_u32(number::FRAMED_PROTOCOL, 1);
+    if place.access == Access::Pppoe {
+        attributes.push_u32(number::FRAMED_PROTOCOL, 1);
+    }
     attributes.push(number::NAS_PORT_ID, nas.port_id.render(place).as_bytes());
     attributes.push(number::CALLING_STATION_ID, nas.calling_station_id.render(place).as_bytes());
     let line = vendor::ADSL_FORUM;
@@ -178,15 +201,21 @@ pub fn session_attributes(nas: &Nas, place: &Place<'_>) -> Attributes {
     attributes
 }
 
-/// The Access-Request of an attempt. `wall_s` is the time of its Event-Timestamp.
-pub fn request(nas: &Nas, place: &Place<'_>, attempt: &Attempt, wall_s: u64) -> Request {
+/// The Access-Request of a device without a name and a password of its own. `wall_s` is the time of its Event-Timestamp.
+pub fn device_request(nas: &Nas, place: &Place<'_>, password: Option<Password>, wall_s: u64) -> Request {
     let mut attributes = session_attributes(nas, place);
     attributes.push_u32(number::EVENT_TIMESTAMP, u32::try_from(wall_s).unwrap_or(u32::MAX));
     // Nothing but one byte of zero: a server that knows the identity tells it (RFC 4372, section 2.1).
     attributes.push(number::CHARGEABLE_USER_IDENTITY, &[0]);
-    let mut password = None;
+    Request { code: super::packet::code::ACCESS_REQUEST, attributes, password, happened_s: None }
+}
+
+/// The Access-Request of an attempt. `wall_s` is the time of its Event-Timestamp.
+pub fn request(nas: &Nas, place: &Place<'_>, attempt: &Attempt, wall_s: u64) -> Request {
+    let mut request = device_request(nas, place, None, wall_s);
+    let Request { attributes, password, .. } = &mut request;
     match &attempt.credential {
-        Credential::Pap(found) => password = Some(found.clone()),
+        Credential::Pap(found) => *password = Some(found.clone()),
         Credential::ChapMd5 { id, challenge, response } => {
             attributes.push(number::CHAP_PASSWORD, &[&[*id], &response[..]].concat());
             attributes.push(number::CHAP_CHALLENGE, challenge);
@@ -197,7 +226,7 @@ pub fn request(nas: &Nas, place: &Place<'_>, attempt: &Attempt, wall_s: u64) -> 
             attributes.push_vendor(vendor::MICROSOFT, microsoft::RESPONSE_2, &value);
         }
     }
-    Request { code: super::packet::code::ACCESS_REQUEST, attributes, password, happened_s: None }
+    request
 }
 
 /// An address of IPv4 as a server gives it.
@@ -424,12 +453,14 @@ mod tests {
         let line: Line = "access1:100.7".parse().unwrap();
         let place = Place {
             line: &line,
+            access: Access::Pppoe,
             mac: Mac([2, 0, 0, 0, 0, 1]),
             circuit_id: Some(b"eth0/1:100"),
             remote_id: Some(&[1, 2]),
             up_kbit_per_s: Some(40_000),
             down_kbit_per_s: None,
             name: b"anna@isp",
+            user_name: None,
             session_id: "5f-8",
         };
         let nas = Nas {

@@ -64,8 +64,8 @@ impl From<EndCause> for TerminateCause {
                 TerminateCause::AdminReset
             }
             EndCause::Shutdown => TerminateCause::AdminReboot,
-            EndCause::LinkLost => TerminateCause::PortError,
-            EndCause::Declined | EndCause::NotStored => TerminateCause::NasError,
+            EndCause::LinkLost | EndCause::PortRemoved => TerminateCause::PortError,
+            EndCause::Declined | EndCause::NotStored | EndCause::Refused => TerminateCause::NasError,
             EndCause::Replaced => TerminateCause::NasRequest,
         }
     }

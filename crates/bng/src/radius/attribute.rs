@@ -175,16 +175,6 @@ impl Attributes {
             .map(|(_, _, value)| value)
     }
 
-    /// All but those of a type.
-    #[must_use]
-    pub fn without(&self, kind: u8) -> Attributes {
-        let mut others = Attributes::default();
-        self.iter()
-            .filter(|(found, _)| *found != kind)
-            .for_each(|(kind, value)| others.push_raw(kind, value));
-        others
-    }
-
     /// Adds all of others behind these.
     pub fn extend(&mut self, others: &Attributes) {
         self.bytes.extend(&others.bytes);

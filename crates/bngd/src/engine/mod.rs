@@ -25,7 +25,7 @@ use weir_bng::radius::Service;
 use weir_bng::radius::client::{Server, Transport};
 use weir_bng::radius::packet::Require;
 use weir_bng::{
-    Bng, Change, Command, Config, Event, Input, LinkState, NodeCommand, Now, Output, PortName, Punt,
+    Bng, Change, Command, Config, Event, Input, Lacks, LinkState, NodeCommand, Now, Output, PortName, Punt,
     RadiusServer, Record, SessionId,
 };
 use weir_control::request::Refusal;
@@ -619,7 +619,9 @@ impl Engine {
                         warn!(%session, %subscriber, "note: the node refuses session {session} of {subscriber}, and perhaps others: {message}");
                     }
                     debug!(%session, %subscriber, "the node refuses session {session} of {subscriber}: {message}");
-                    self.input(Input::NodeRefused { session }, Frames::Now);
+                    let has_port = self.ports.iter().any(|port| port.port == add.line.port.to_string());
+                    let lacks = if has_port { Lacks::Place } else { Lacks::Port };
+                    self.input(Input::NodeRefused { session, lacks, why: message }, Frames::Now);
                 }
                 NodeCommand::RemoveSession { session } => {
                     debug!(%session, "the node does not have session {session}: {message}");

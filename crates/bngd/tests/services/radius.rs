@@ -5,11 +5,12 @@ use std::net::Ipv4Addr;
 
 use weir_bng::api::{Plan, SubscriberState, Why};
 use weir_bng::ppp::auth::Method;
+use weir_cpe::{Mac, Options};
 use weir_testkit::wires::set_up;
 
 use crate::device::{Outcome, dial, dial_all, dial_until};
 use crate::freeradius::{Authenticator, FreeRadius, Setup, is_installed};
-use crate::restart::{Rig, TEXT};
+use crate::restart::{Rig, TEXT, options};
 
 const USERS: &str = r#"anna Cleartext-Password := "hello"
 	Framed-IP-Address = 100.64.5.9, Mikrotik-Rate-Limit = "5M/20M 6M/22M"
@@ -29,6 +30,9 @@ any Cleartext-Password := "hello"
 	Framed-IP-Address = 255.255.255.254
 wrongplan Cleartext-Password := "hello"
 	Filter-Id = "silver"
+02:00:07:00:00:00 Cleartext-Password := "02:00:07:00:00:00"
+	Framed-IP-Address = 100.64.5.77, Mikrotik-Rate-Limit = "5M/20M", Session-Timeout = 600
+02:00:07:00:00:01 Auth-Type := Reject
 DEFAULT Cleartext-Password := "pw"
 "#;
 
@@ -103,6 +107,30 @@ fn pppoe_logins_by_each_method_and_the_plans_of_accepts() {
     }
     assert!(matches!(dial(&rig, "wrongplan", "hello", Method::Pap), Outcome::Refused(_)));
     assert!(why(&rig).contains("a plan that there is not"), "{}", why(&rig));
+}
+
+/// By the MAC address: one that the server knows, one that it rejects by name, and one without an entry.
+#[test]
+fn dhcp_clients_by_their_mac_address() {
+    let radius =
+        "dhcp-radius password {mac}, radius one 127.0.0.1:1812 secret-file one.secret require plan basic";
+    let Some((rig, servers)) = rig(radius, &[Setup::new("one", 1812, USERS)]) else { return };
+    let first_mac = Mac([2, 0, 7, 0, 0, 0]);
+    rig.emulate(Options { first_mac, devices: 3, tries: 3, ..options() }).end();
+    let sessions = rig.agree("the first one is up");
+    let [session] = &*sessions else { panic!("{sessions:?} {}", rig.log()) };
+    assert_eq!(session.address, Ipv4Addr::new(100, 64, 5, 77));
+    let found =
+        rig.get::<SubscriberState>("/v1/subscribers/02:00:07:00:00:00").map(|all| all.subscriber.plan);
+    let own = weir_bng::api::OwnRates { down_bits_per_s: 20_000_000, up_bits_per_s: 5_000_000 };
+    assert_eq!(found, Some(Plan::Own(own)));
+    for mac in ["01", "02"] {
+        let why = rig.get::<Why>(&format!("/v1/why/mac/02:00:07:00:00:{mac}")).expect("an answer");
+        assert_eq!(why.reason, "a RADIUS server has rejected the login: call 555", "{why:?}");
+    }
+    // Each was asked for once.
+    assert_eq!(servers[0].count("Login incorrect"), 2, "{}", servers[0].log());
+    assert_eq!(servers[0].count("Login OK"), 1, "{}", servers[0].log());
 }
 
 /// Answers with Message-Authenticator at each place, and none; each server has a realm.

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use weir_bng::ppp::auth::{Attempt, Credential, Password};
-use weir_bng::radius::access::{Accept, Framed, Nas, Place, Request, Unsupported, request};
+use weir_bng::radius::access::{Accept, Access, Framed, Nas, Place, Request, Unsupported, request};
 use weir_bng::radius::attribute::{Attributes, number};
 use weir_bng::radius::client::{Client, Output, Secret, Server, Timers, Token};
 use weir_bng::radius::packet::{Packet, Require, code};
@@ -17,6 +17,7 @@ const SECRET: &[u8] = b"of both sides";
 fn requests() -> Vec<Vec<u8>> {
     let line: Line = "access1:100.7".parse().expect("a line");
     let place = Place {
+        access: Access::Pppoe,
         line: &line,
         mac: Mac([2, 0, 0, 0, 0, 1]),
         circuit_id: Some(b"eth 0/1:100"),
@@ -24,6 +25,7 @@ fn requests() -> Vec<Vec<u8>> {
         up_kbit_per_s: Some(40_000),
         down_kbit_per_s: None,
         name: b"anna@isp",
+        user_name: None,
         session_id: "5f-8",
     };
     // The hash of identifier, password and challenge.

@@ -7,7 +7,7 @@ use crate::account::{Account, AccountState, Facts};
 use crate::bng::{Bng, Deadline, Outputs};
 use crate::prefix::LinkPrefix;
 use crate::radius::Service;
-use crate::radius::access::{Place, Request, session_attributes};
+use crate::radius::access::{Access, Place, Request, session_attributes};
 use crate::radius::accounting::{Answered, Message, NODE, Report, node_request};
 use crate::radius::attribute::{Attributes, number};
 use crate::radius::client::{Failure, Token};
@@ -179,6 +179,7 @@ impl Bng {
         };
         let session_id = of.account.id.to_string();
         let place = Place {
+            access: if of.is_ppp { Access::Pppoe } else { Access::Dhcp },
             line: &of.line,
             mac: of.mac,
             circuit_id: circuit_id.as_deref(),
@@ -186,12 +187,10 @@ impl Bng {
             up_kbit_per_s: None,
             down_kbit_per_s: None,
             name: &name,
+            user_name: of.account.facts.name.as_deref(),
             session_id: &session_id,
         };
         let mut attributes = session_attributes(&self.config.aaa.nas, &place);
-        if !of.is_ppp {
-            attributes = attributes.without(number::FRAMED_PROTOCOL);
-        }
         attributes.push(number::FRAMED_IP_ADDRESS, &of.address.octets());
         if let Some(prefix) = of.prefix {
             // Reserved, length (RFC 3162, section 2.3).

@@ -12,12 +12,15 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use super::login::{Login, Refusal};
+use super::login::Login;
 use super::{Bng, CallId, Outputs};
 use crate::answer::LastAnswer;
-use crate::config::{BrownOut, Chap};
+use crate::bng::accepted::{Refusal, login_of};
+use crate::config::{BrownOut, Chap, KnownDevices};
 use crate::drops::DropReason;
 use crate::io::{Checked, Output};
+use crate::line::Line;
+use crate::mac::Mac;
 use crate::name::Name;
 use crate::ppp::auth::{Attempt, Credential, Password, is_equal};
 use crate::radius::attribute::Attributes;
@@ -65,9 +68,13 @@ impl Answers {
     }
 }
 
-/// The login of an attempt as subscribers have it.
-fn login_of(attempt: &Attempt) -> Option<Name> {
-    std::str::from_utf8(&attempt.name).ok()?.parse().ok()
+/// A login, where its device is, and what it shows.
+pub(in crate::bng) struct Shown<'a> {
+    pub(in crate::bng) login: Name,
+    pub(in crate::bng) line: Line,
+    pub(in crate::bng) mac: Mac,
+    /// `None`: the server alone can check it, or there is none.
+    pub(in crate::bng) password: Option<&'a Password>,
 }
 
 /// The password that an attempt shows.
@@ -88,8 +95,7 @@ impl Bng {
     pub fn is_brown_out(&self, session: &Session) -> bool {
         let subscriber = self.subscriber(&session.subscriber).map(|(subscriber, _)| &subscriber.key);
         let Some(Key::Login(login)) = subscriber else { return false };
-        session.lease.ppp.is_some()
-            && self.calls.answers.known.get(login).is_some_and(|known| known.answer.is_used)
+        self.calls.answers.known.get(login).is_some_and(|known| known.answer.is_used)
     }
 
     /// The last answers of all logins.
@@ -113,21 +119,33 @@ impl Bng {
         }
     }
 
-    /// A server has accepted a login.
-    pub(super) fn remember(
+    /// The login of a call.
+    fn shown<'a>(&self, id: CallId, attempt: &'a Attempt) -> Option<Shown<'a>> {
+        let (login, call) = (login_of(&attempt.name)?, self.calls.calls.get(&id)?);
+        Some(Shown { login, line: call.key.line.clone(), mac: call.mac, password: password_of(attempt) })
+    }
+
+    /// A server has accepted the login of a call.
+    pub(super) fn remember_attempt(
         &mut self,
         id: CallId,
         attempt: &Attempt,
         attributes: &Attributes,
         out: &mut Outputs,
     ) {
-        let (Some(brown_out), Some(login)) = (self.config.aaa.brown_out, login_of(attempt)) else { return };
-        let Some(call) = self.calls.calls.get(&id) else { return };
+        if let Some(shown) = self.shown(id, attempt) {
+            self.remember(shown, attributes, out);
+        }
+    }
+
+    /// A server has accepted a login.
+    pub(in crate::bng) fn remember(&mut self, shown: Shown<'_>, attributes: &Attributes, out: &mut Outputs) {
+        let Some(brown_out) = self.config.aaa.brown_out else { return };
+        let Shown { login, line, mac, password } = shown;
         let (at_s, attributes) = (self.now.wall_s, LastAnswer::kept(attributes));
-        let (line, mac) = (call.key.line.clone(), call.mac);
         let mut answer = LastAnswer { at_s, line, mac, hash: None, is_used: false, attributes };
         let answers = &mut self.calls.answers;
-        let mark = password_of(attempt).map(|password| answers.mark(&login, password));
+        let mark = password.map(|password| answers.mark(&login, password));
         let before = answers.known.remove(&login);
         let is_same = before.as_ref().is_some_and(|before| before.mark.is_some() && before.mark == mark);
         let is_hashing =
@@ -142,7 +160,7 @@ impl Bng {
         let known =
             Known { answer, stored_s, mark: mark.filter(|_| is_same), hashing: mark.filter(|_| needs_hash) };
         answers.known.insert(login.clone(), known);
-        match (needs_hash, password_of(attempt), mark) {
+        match (needs_hash, password, mark) {
             (true, _, _) if is_hashing => {}
             (true, Some(password), Some(mark)) => {
                 out.push(Output::HashPassword { login, mark, password: password.clone() });
@@ -176,18 +194,25 @@ impl Bng {
         }
     }
 
+    /// A server has rejected the login of a call.
+    pub(super) fn attempt_rejected(&mut self, id: CallId, attempt: &Attempt, out: &mut Outputs) {
+        if let Some(shown) = self.shown(id, attempt) {
+            self.rejected(&shown, out);
+        }
+    }
+
     /// A server has rejected a login: a customer that is blocked does not come online by the last answer.
-    pub(super) fn rejected(&mut self, id: CallId, attempt: &Attempt, out: &mut Outputs) {
-        let (Some(login), Some(call)) = (login_of(attempt), self.calls.calls.get(&id)) else { return };
-        let mark = password_of(attempt).map(|password| self.calls.answers.mark(&login, password));
-        let Some(known) = self.calls.answers.known.get_mut(&login) else { return };
+    pub(in crate::bng) fn rejected(&mut self, shown: &Shown<'_>, out: &mut Outputs) {
+        let Shown { login, line, mac, password } = shown;
+        let mark = password.map(|password| self.calls.answers.mark(login, password));
+        let Some(known) = self.calls.answers.known.get_mut(login) else { return };
         let answer = &mut known.answer;
-        let is_own = (&answer.line, answer.mac) == (&call.key.line, call.mac)
-            || (known.mark.is_some() && known.mark == mark);
+        let is_own =
+            (&answer.line, &answer.mac) == (line, mac) || (known.mark.is_some() && known.mark == mark);
         if is_own && answer.at_s > 0 {
             (answer.at_s, answer.hash) = (0, None);
             (known.mark, known.hashing) = (None, None);
-            self.store_answer(&login, out);
+            self.store_answer(login, out);
         }
     }
 
@@ -197,16 +222,12 @@ impl Bng {
         id: CallId,
         attempt: &Attempt,
         out: &mut Outputs,
-    ) -> Result<Option<Login>, DropReason> {
+    ) -> Result<Option<Login>, Refusal> {
         let brown_out = self.config.aaa.brown_out.ok_or(DropReason::RadiusNoAnswer)?;
-        let login = login_of(attempt).ok_or(DropReason::RadiusNoAnswer)?;
+        let login = login_of(&attempt.name).ok_or(DropReason::RadiusNoAnswer)?;
         let call = self.calls.calls.get(&id).ok_or(DropReason::RadiusNoAnswer)?;
-        let answers = &self.calls.answers;
-        let known = answers.known.get(&login).ok_or(DropReason::RadiusNoAnswer)?;
+        let (answers, known) = (&self.calls.answers, self.recent_answer(&login, brown_out)?);
         let answer = &known.answer;
-        if Duration::from_secs(self.now.wall_s.saturating_sub(answer.at_s)) > brown_out.age {
-            return Err(DropReason::BrownOutAge);
-        }
         match &attempt.credential {
             Credential::Pap(password) => {
                 let mark = answers.mark(&login, password);
@@ -222,10 +243,29 @@ impl Bng {
                 let is_same = (&answer.line, answer.mac) == (&call.key.line, call.mac);
                 match brown_out.chap {
                     Chap::SameDevice if is_same => self.use_answer(id, &login, out).map(Some),
-                    _ => Err(DropReason::BrownOutChap),
+                    _ => Err(DropReason::BrownOutChap.into()),
                 }
             }
-            Credential::MsChapV2 { .. } => Err(DropReason::BrownOutMsChap),
+            Credential::MsChapV2 { .. } => Err(DropReason::BrownOutMsChap.into()),
+        }
+    }
+
+    /// The last Accept of a login, which is not older than it may be.
+    fn recent_answer(&self, login: &Name, brown_out: BrownOut) -> Result<&Known, DropReason> {
+        let known = self.calls.answers.known.get(login).ok_or(DropReason::RadiusNoAnswer)?;
+        match Duration::from_secs(self.now.wall_s.saturating_sub(known.answer.at_s)) > brown_out.age {
+            true => Err(DropReason::BrownOutAge),
+            false => Ok(known),
+        }
+    }
+
+    /// The last Accept for a DHCP client that a server has accepted on the same line or with the same MAC address.
+    pub(in crate::bng) fn answer_of_device(&self, shown: &Shown<'_>) -> Result<Attributes, DropReason> {
+        let brown_out = self.config.aaa.brown_out.filter(|of| of.dhcp == KnownDevices::Accepted);
+        let known = self.recent_answer(&shown.login, brown_out.ok_or(DropReason::RadiusNoAnswer)?)?;
+        match known.answer.line == shown.line || known.answer.mac == shown.mac {
+            true => Ok(known.answer.attributes.clone()),
+            false => Err(DropReason::BrownOutDevice),
         }
     }
 
@@ -233,7 +273,7 @@ impl Bng {
     pub(in crate::bng) fn password_checked(&mut self, id: u64, checked: Checked, out: &mut Outputs) {
         let id = CallId(id);
         let Some(attempt) = self.calls.calls.get_mut(&id).and_then(|call| call.asks.take()) else { return };
-        let login = match (checked, login_of(&attempt)) {
+        let login = match (checked, login_of(&attempt.name)) {
             (Checked::Right, Some(login)) => {
                 let mark = password_of(&attempt).map(|password| self.calls.answers.mark(&login, password));
                 if let Some(known) = self.calls.answers.known.get_mut(&login) {
@@ -241,25 +281,30 @@ impl Bng {
                 }
                 self.use_answer(id, &login, out)
             }
-            (Checked::Wrong, _) => Err(DropReason::BrownOutPassword),
-            (Checked::Right, None) | (Checked::Busy, _) => Err(DropReason::RadiusNoAnswer),
+            (Checked::Wrong, _) => Err(DropReason::BrownOutPassword.into()),
+            (Checked::Right, None) | (Checked::Busy, _) => Err(DropReason::RadiusNoAnswer.into()),
         };
         self.counts.accepted += u64::from(login.is_ok());
-        self.answer_login(id, login.map_err(Refusal::from), out);
+        self.answer_login(id, login, out);
     }
 
     /// A login comes online with the last answer.
-    fn use_answer(&mut self, id: CallId, login: &Name, out: &mut Outputs) -> Result<Login, DropReason> {
+    fn use_answer(&mut self, id: CallId, login: &Name, out: &mut Outputs) -> Result<Login, Refusal> {
         let known = self.calls.answers.known.get(login).ok_or(DropReason::RadiusNoAnswer)?;
         let attributes = known.answer.attributes.clone();
         let accepted = self.radius_accept(id, login.as_str().as_bytes(), &attributes, out)?;
+        self.answer_is_used(login, out);
+        Ok(accepted)
+    }
+
+    /// A login has come online with the last answer.
+    pub(in crate::bng) fn answer_is_used(&mut self, login: &Name, out: &mut Outputs) {
         self.calls.answers.logins += 1;
         let first = self.calls.answers.known.get_mut(login).filter(|known| !known.answer.is_used);
         if let Some(known) = first {
             known.answer.is_used = true;
             self.store_answer(login, out);
         }
-        Ok(accepted)
     }
 }
 

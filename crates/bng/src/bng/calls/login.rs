@@ -1,38 +1,22 @@
 //! Who dials in: the subscriber of a name, its password, and its address.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
-use std::net::Ipv4Addr;
 use std::time::Duration;
 
-use super::super::{Bng, Deadline, Outputs};
+use super::super::accepted::{Given, Refusal, Wishes};
+use super::super::{Bng, Outputs};
 use super::CallId;
-use crate::config::{Moves, Source};
+use crate::config::Source;
 use crate::drops::DropReason;
 use crate::ppp::auth::{Attempt, Verdict};
 use crate::ppp::endpoint::Network;
-use crate::prefix::LinkPrefix;
 use crate::session::Device;
-use crate::subscriber::{Key, Status};
+use crate::subscriber::Key;
 use crate::subscribers::{Index, Offer};
 use crate::why::Outcome;
 
 /// How long an address is kept for IPCP: as long as it may take.
 const ADDRESS_KEPT: Duration = Duration::from_secs(60);
-
-/// What a client gets by IPCP, and by a router advertisement.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Given {
-    pub(super) address: Ipv4Addr,
-    /// `None`: IPV6CP is refused.
-    pub(super) prefix: Option<LinkPrefix>,
-}
-
-/// What RADIUS wants a client to get.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Wishes {
-    pub(super) address: Option<Ipv4Addr>,
-    pub(super) prefix: Option<LinkPrefix>,
-}
 
 /// A subscriber that may come online.
 pub(super) struct Login {
@@ -40,19 +24,6 @@ pub(super) struct Login {
     pub(super) given: Given,
     /// The text of the method's success.
     pub(super) message: Vec<u8>,
-}
-
-/// A login that is refused.
-pub(super) struct Refusal {
-    pub(super) reason: DropReason,
-    /// What the client and the operator are told beside it; empty: nothing.
-    pub(super) message: String,
-}
-
-impl From<DropReason> for Refusal {
-    fn from(reason: DropReason) -> Refusal {
-        Refusal { reason, message: String::new() }
-    }
 }
 
 impl Bng {
@@ -66,7 +37,7 @@ impl Bng {
             match source {
                 Source::Local => {
                     if let Some(result) = self.check_local(id, attempt, out) {
-                        return self.answer_login(id, result.map_err(Refusal::from), out);
+                        return self.answer_login(id, result, out);
                     }
                 }
                 Source::Radius { .. } if self.config.radius.is_empty() => {}
@@ -86,11 +57,14 @@ impl Bng {
         id: CallId,
         attempt: &Attempt,
         out: &mut Outputs,
-    ) -> Option<Result<Login, DropReason>> {
+    ) -> Option<Result<Login, Refusal>> {
         let index = self.subscriber_of_login(&attempt.name)?;
         let password = self.subscribers.get(index)?.subscriber.password.as_ref()?;
-        let Some(message) = attempt.check(password) else { return Some(Err(DropReason::WrongPassword)) };
-        let given = self.admit_login(id, index, Wishes::default(), out);
+        let Some(message) = attempt.check(password) else {
+            return Some(Err(DropReason::WrongPassword.into()));
+        };
+        let device = self.device_of_call(id)?;
+        let given = self.admit(index, &device, Wishes::default(), out);
         Some(given.map(|given| Login { index, given, message }))
     }
 
@@ -129,49 +103,16 @@ impl Bng {
         self.carry_out_call(id, outputs, out);
     }
 
-    /// What a subscriber with the right password gets, if it may come online.
-    pub(super) fn admit_login(
-        &mut self,
-        id: CallId,
-        index: Index,
-        wishes: Wishes,
-        out: &mut Outputs,
-    ) -> Result<Given, DropReason> {
-        let call = self.calls.calls.get(&id).ok_or(DropReason::PppoeSession)?;
-        let entry = self.subscribers.get(index).ok_or(DropReason::LoginUnknown)?;
-        let is_same = |device: &Device| (&device.line, device.mac) == (&call.key.line, call.mac);
-        let online = entry.online.as_ref();
-        let is_elsewhere = online.is_some_and(|online| !is_same(&online.session.lease.device));
-        if entry.subscriber.status == Status::Blocked {
-            return Err(DropReason::SubscriberBlocked);
-        }
-        if self.config.rates(&entry.subscriber.plan).is_none() {
-            return Err(DropReason::PlanUnknown);
-        }
-        if is_elsewhere && self.config.moves == Moves::Refuse {
-            return Err(DropReason::SessionElsewhere);
-        }
-        let device = Device { line: call.key.line.clone(), mac: call.mac, relay: None };
-        self.check_places(index, &device)?;
-        let address = match (wishes.address, self.current_address(index)) {
-            (Some(wish), current) if current == Some(wish) || self.addresses.is_free_for(wish, index) => wish,
-            (Some(_), _) => return Err(DropReason::FixedAddressInUse),
-            (None, Some(current)) => current,
-            (None, None) => self.choose_address(index, None, out)?,
-        };
-        Ok(Given { address, prefix: self.prefix_for(index, wishes.prefix, out)? })
+    /// The device of a call.
+    pub(super) fn device_of_call(&self, id: CallId) -> Option<Device> {
+        let call = self.calls.calls.get(&id)?;
+        Some(Device { line: call.key.line.clone(), mac: call.mac, relay: None })
     }
 
     /// Address and prefix are the subscriber's until IPCP has ended.
     fn keep_given(&mut self, index: Index, given: Given) {
         let Given { address, prefix } = given;
-        self.withdraw_offer(index);
-        self.addresses.hold(address, index);
-        prefix.into_iter().for_each(|prefix| self.prefixes.hold(prefix, index));
         let until = self.now.at + self.config.offer.max(ADDRESS_KEPT);
-        self.deadlines.insert((until, Deadline::Offer(index)));
-        if let Some(entry) = self.subscribers.get_mut(index) {
-            entry.offer = Some(Offer { address, prefix, until });
-        }
+        self.hold_offer(index, Offer { address, prefix, until, permit: None });
     }
 }

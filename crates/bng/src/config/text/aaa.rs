@@ -1,9 +1,14 @@
-//! The items `aaa`, `brown-out` and `nas` of a configuration.
+//! The items `aaa`, `dhcp-radius`, `brown-out` and `nas` of a configuration.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
+use std::time::Duration;
+
 use super::Words;
-use crate::config::aaa::{BrownOut, Chap, RADIUS_MOST, Source};
-use crate::radius::access::{Nas, Unsupported};
+use crate::config::aaa::{BrownOut, Chap, DhcpRadius, KnownDevices, RADIUS_MOST, Renewals, Source};
+use crate::radius::access::{Nas, Template, Unsupported};
+
+/// How long the servers are not asked again for a DHCP client that they have rejected.
+const REJECT: Duration = Duration::from_secs(30);
 
 /// Reads what is behind the word `aaa`.
 pub(super) fn order(words: &mut Words<'_>) -> Result<Vec<Source>, String> {
@@ -35,7 +40,43 @@ pub(super) fn brown_out(words: &mut Words<'_>) -> Result<BrownOut, String> {
     words.expect("age")?;
     let age = super::time(words, 60)?;
     let chap = if words.takes("chap") { Chap::SameDevice } else { Chap::Refused };
-    Ok(BrownOut { age, chap })
+    let dhcp = if words.takes("dhcp") { KnownDevices::Accepted } else { KnownDevices::Refused };
+    Ok(BrownOut { age, chap, dhcp })
+}
+
+/// Reads what is behind the word `dhcp-radius`.
+pub(super) fn dhcp(words: &mut Words<'_>) -> Result<DhcpRadius, String> {
+    let mut dhcp = DhcpRadius {
+        user_name: "{mac}".parse()?,
+        password: None,
+        reject: REJECT,
+        renewals: Renewals::default(),
+    };
+    while let Some(word) = words.next() {
+        match word {
+            "user-name" => dhcp.user_name = template(words, "User-Name")?,
+            "password" => dhcp.password = Some(template(words, "User-Password")?),
+            "reject" => dhcp.reject = super::time(words, 0)?,
+            "renewals" => dhcp.renewals = Renewals::Asked,
+            other => {
+                return Err(format!(
+                    "`{other}` is no option of dhcp-radius: use user-name, password, reject or renewals"
+                ));
+            }
+        }
+    }
+    Ok(dhcp)
+}
+
+/// A template for devices that give no name.
+fn template(words: &mut Words<'_>, what: &str) -> Result<Template, String> {
+    let template: Template = words.value(&format!("a template of {what}"))?;
+    match template.has("name") {
+        true => Err(format!(
+            "a DHCP client gives no name, which `{template}` has: use {{mac}}, {{line}}, {{circuit}} or {{remote}}"
+        )),
+        false => Ok(template),
+    }
 }
 
 /// Reads what is behind the word `nas`.
