@@ -12,6 +12,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use crate::hex;
+use crate::route::Route;
 use crate::words::Words;
 
 /// Acct-Session-Id: random, so that it is unique over restarts and nodes.
@@ -90,6 +91,8 @@ pub struct Facts {
     pub remote_id: Option<Box<[u8]>>,
     /// RADIUS has accepted it.
     pub is_remote: bool,
+    /// Networks behind the subscriber.
+    pub routes: Vec<Route>,
     /// Its limits.
     pub limits: Limits,
 }
@@ -109,7 +112,8 @@ pub struct Account {
 
 impl fmt::Display for Account {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Facts { name, classes, chargeable, circuit_id, remote_id, is_remote, limits } = &*self.facts;
+        let Facts { name, classes, chargeable, circuit_id, remote_id, is_remote, routes, limits } =
+            &*self.facts;
         write!(f, "{} {}", self.id, self.state.name())?;
         if self.is_walled {
             f.write_str(" walled")?;
@@ -124,6 +128,7 @@ impl fmt::Display for Account {
             }
         }
         classes.iter().try_for_each(|class| write!(f, " class {}", hex::Word(class)))?;
+        routes.iter().try_for_each(|route| write!(f, " route {route}"))?;
         for (word, value) in limits.words() {
             if let Some(value) = value {
                 write!(f, " {word} {value}")?;
@@ -191,6 +196,10 @@ impl Facts {
             "circuit" => self.circuit_id = Some(bytes(words)?),
             "remote" => self.remote_id = Some(bytes(words)?),
             "class" => self.classes.push(bytes(words)?),
+            "route" => {
+                words.next();
+                self.routes.push(words.value("a network")?);
+            }
             "timeout" => *session_timeout_s = Some(number(words)?),
             "idle" => *idle_timeout_s = Some(number(words)?),
             "interim" => *interim_s = Some(number(words)?),
@@ -224,7 +233,8 @@ mod tests {
         for text in [
             "00000000000000ff off",
             "00000000000000ff started walled idle 7",
-            "5f02c1d2e3f40516 waits remote-aaa user anna@isp cui 0x00 circuit eth0/1 remote 0x0102 class a class 0x00 timeout 3600 \
+            "5f02c1d2e3f40516 waits remote-aaa user anna@isp cui 0x00 circuit eth0/1 remote 0x0102 class a class 0x00 route 203.0.113.0/28 \
+             route 2001:db8:9::/56 timeout 3600 \
              idle 600 interim 900 quota-down 1 quota-up 2 quota 18446744073709551615",
         ] {
             assert_eq!(text.parse::<Account>().map(|read| read.to_string()).as_deref(), Ok(text));

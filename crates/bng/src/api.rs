@@ -13,6 +13,7 @@ use crate::name::Name;
 use crate::nat::Nat;
 use crate::plan::{self, Rates};
 use crate::radius::client;
+use crate::route::{MOST_ROUTES, Route};
 use crate::session;
 use crate::subscriber::{self, Key, Status};
 
@@ -45,6 +46,15 @@ pub struct Subscriber {
     /// The prefix of IPv6 that it alone gets: `2001:db8:1:2::/64`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prefix: Option<String>,
+    /// Networks behind it that are routed to it: `203.0.113.0/28`, `2001:db8:9::/56`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub routes: Vec<String>,
+    /// The pool of its addresses; absent: any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pool: Option<String>,
+    /// The pool of its prefixes of IPv6; absent: any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prefix_pool: Option<String>,
     /// The group that rules of filters and metrics of the node name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,
@@ -137,6 +147,9 @@ pub struct Session {
     /// The prefix of IPv6 of its link.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prefix: Option<String>,
+    /// Networks behind it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub routes: Vec<String>,
     /// The relay by which it is reached.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub relay: Option<Ipv4Addr>,
@@ -408,6 +421,9 @@ impl Subscriber {
             plan: self.plan.read(&self.name)?,
             fixed_address: self.address,
             fixed_prefix: self.prefix.as_deref().map(str::parse).transpose()?,
+            routes: routes(&self.routes)?,
+            pool: self.pool.map(|pool| pool.parse()).transpose()?,
+            prefix_pool: self.prefix_pool.map(|pool| pool.parse()).transpose()?,
             group: self.group.map(|group| group.parse()).transpose()?,
             nat: self.nat.map(|nat| nat.parse()).transpose()?.unwrap_or_default(),
             status: self.state.parse()?,
@@ -415,6 +431,13 @@ impl Subscriber {
             name: self.name.parse()?,
         })
     }
+}
+
+fn routes(texts: &[String]) -> Result<Vec<Route>, String> {
+    if texts.len() > MOST_ROUTES {
+        return Err(format!("a subscriber has at most {MOST_ROUTES} routes: write larger networks"));
+    }
+    texts.iter().map(|text| text.parse()).collect()
 }
 
 impl Plan {
@@ -462,6 +485,9 @@ impl From<&subscriber::Subscriber> for Subscriber {
             plan,
             fixed_address,
             fixed_prefix,
+            routes,
+            pool,
+            prefix_pool,
             group,
             nat,
             status,
@@ -485,7 +511,25 @@ impl From<&subscriber::Subscriber> for Subscriber {
         let (password, prefix) = (None, fixed_prefix.map(|prefix| prefix.to_string()));
         let address = *fixed_address;
         let nat = Some(nat).filter(|nat| **nat != Nat::Configured).map(ToString::to_string);
-        Subscriber { name, mac, line, circuit, login, password, plan, address, prefix, group, nat, state }
+        let routes = routes.iter().map(ToString::to_string).collect();
+        let [pool, prefix_pool] = [pool, prefix_pool].map(|pool| pool.as_ref().map(ToString::to_string));
+        Subscriber {
+            name,
+            mac,
+            line,
+            circuit,
+            login,
+            password,
+            plan,
+            address,
+            prefix,
+            routes,
+            pool,
+            prefix_pool,
+            group,
+            nat,
+            state,
+        }
     }
 }
 
@@ -501,6 +545,8 @@ impl From<&session::Session> for Session {
             mac: lease.device.mac.to_string(),
             address: lease.address,
             prefix: lease.prefix.map(|prefix| prefix.to_string()),
+            routes: account
+                .map_or(Vec::new(), |account| account.facts.routes.iter().map(ToString::to_string).collect()),
             relay: lease.device.relay,
             acct_session_id: account.map(|account| account.id.to_string()),
             accounting: account.map(|account| account.state.name().into()),
@@ -531,6 +577,7 @@ mod tests {
             "emil login emil@isp plan basic",
             "emil line access1 plan basic group west walled",
             "emil line access1 plan basic nat one-to-one 192.0.2.9",
+            "hans line access1 plan basic pool main prefix-pool six route 203.0.113.0/28 group west",
         ] {
             let subscriber: subscriber::Subscriber = text.parse().unwrap();
             let json = serde_json::to_string(&Subscriber::from(&subscriber)).unwrap();

@@ -18,6 +18,7 @@ mod limits;
 mod queries;
 mod radius;
 mod refused;
+mod routes;
 mod sessions;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
@@ -43,6 +44,7 @@ use crate::pool::Addresses;
 use crate::prefix::Prefixes;
 use crate::radius::dynauth::{self as dynauth_server, ErrorCause};
 use crate::record::{Change, Record};
+use crate::route::Routes;
 use crate::session::SessionId;
 use crate::subscribers::{Index, Subscribers};
 use crate::why::{Direction, Outcome, TraceFrame, Traces};
@@ -58,6 +60,9 @@ pub struct Bng {
     subscribers: Subscribers,
     addresses: Addresses,
     prefixes: Prefixes,
+    /// Networks behind subscribers: of sessions, and those that a subscriber alone gets.
+    routes: Routes,
+    fixed_routes: Routes,
     sessions: BTreeMap<SessionId, Index>,
     places: Places,
     deadlines: BTreeSet<(Duration, Deadline)>,
@@ -179,6 +184,8 @@ impl Bng {
             subscribers: Subscribers::default(),
             addresses,
             prefixes,
+            routes: Routes::default(),
+            fixed_routes: Routes::default(),
             sessions: BTreeMap::new(),
             places,
             deadlines: BTreeSet::new(),

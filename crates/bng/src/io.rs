@@ -1,6 +1,6 @@
 //! What goes into a BNG and what comes out of it: plain data.
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use crate::config::Config;
@@ -17,6 +17,7 @@ use crate::radius::client::{LinkChange, Server};
 use crate::radius::dynauth;
 use crate::radius::packet::Distrust;
 use crate::record::Record;
+use crate::route::Route;
 use crate::session::{Counters, EndCause, PppLink, SessionId};
 use crate::subscriber::{Key, Service, Status, Subscriber};
 use crate::watch::Whom;
@@ -238,6 +239,21 @@ pub enum CommandError {
         "{0} is the public address of subscriber {1} (nat one-to-one): use another address, or change that subscriber first"
     )]
     PublicAddressInUse(Ipv4Addr, Name),
+    /// Another subscriber has the network, or a part of it.
+    #[error("{0} overlaps with {1} of subscriber {2}: use another route, or change that subscriber first")]
+    RouteInUse(Route, Route, Name),
+    /// Two networks of the subscriber overlap.
+    #[error("{0} overlaps with {1}: leave one of them out")]
+    RouteTwice(Route, Route),
+    /// The network has addresses of a pool.
+    #[error("{0} has addresses of pool {1}: use another route")]
+    RouteOfPool(Route, Name),
+    /// The address of the node is in the network.
+    #[error("{0} has the address {1} of the node: use another route")]
+    RouteOfNode(Route, IpAddr),
+    /// There is no such pool.
+    #[error("there is no pool {0}: add it to the configuration, or leave it out")]
+    PoolUnknown(Name),
     /// Another subscriber has the prefix.
     #[error("{0} is assigned to subscriber {1}: use another prefix, or disconnect that subscriber first")]
     PrefixInUse(LinkPrefix, Name),

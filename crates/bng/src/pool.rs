@@ -119,10 +119,11 @@ enum State {
 #[derive(Debug)]
 pub(crate) struct Assigned<P: Stock> {
     pools: Vec<P>,
-    /// The next address that was never used: its pool, its place within it.
-    fresh: (usize, u64),
+    /// The place of the next address that was never used, within each pool.
+    fresh: Vec<u64>,
     states: HashMap<P::Unit, State>,
-    freed: BTreeMap<u64, P::Unit>,
+    /// Free ones that were used, of each pool, the first one first.
+    freed: Vec<BTreeMap<u64, P::Unit>>,
     turns: u64,
     /// Fixed addresses of subscribers.
     reserved: HashMap<P::Unit, Index>,
@@ -134,9 +135,9 @@ impl<P: Stock> Default for Assigned<P> {
     fn default() -> Assigned<P> {
         Assigned {
             pools: Vec::new(),
-            fresh: (0, 0),
+            fresh: Vec::new(),
             states: HashMap::new(),
-            freed: BTreeMap::new(),
+            freed: Vec::new(),
             turns: 0,
             reserved: HashMap::new(),
             is_exhausted: false,
@@ -147,14 +148,39 @@ impl<P: Stock> Default for Assigned<P> {
 impl<P: Stock> Assigned<P> {
     /// Assigns addresses of these pools from now on; what is held stays so.
     pub(crate) fn set_pools(&mut self, pools: Vec<P>) {
+        self.fresh = vec![0; pools.len()];
+        self.freed = pools.iter().map(|_| BTreeMap::new()).collect();
         self.pools = pools;
-        self.fresh = (0, 0);
         self.is_exhausted = false;
+        let Assigned { pools, freed, states, .. } = self;
+        // What is of no pool any more is forgotten.
+        states.retain(|unit, state| match state {
+            State::Freed(turn) => {
+                let place = pools.iter().position(|pool| pool.has(*unit));
+                let of_pool = place.and_then(|place| freed.get_mut(place));
+                of_pool.map(|of_pool| of_pool.insert(*turn, *unit)).is_some()
+            }
+            State::Held(_) | State::Declined => true,
+        });
     }
 
     /// The pool of an address.
     pub(crate) fn pool(&self, address: P::Unit) -> Option<&P> {
         self.pools.iter().find(|pool| pool.has(address))
+    }
+
+    fn place(&self, unit: P::Unit) -> Option<usize> {
+        self.pools.iter().position(|pool| pool.has(unit))
+    }
+
+    /// Whether there is a pool of this name.
+    pub(crate) fn has_pool(&self, name: &Name) -> bool {
+        self.pools.iter().any(|pool| pool.name() == name)
+    }
+
+    /// Whether a unit is of the pool of this name; without a name of any, or of none.
+    pub(crate) fn is_of(&self, unit: P::Unit, name: Option<&Name>) -> bool {
+        name.is_none_or(|name| self.pool(unit).is_some_and(|pool| pool.name() == name))
     }
 
     pub(crate) fn pools(&self) -> &[P] {
@@ -231,57 +257,67 @@ impl<P: Stock> Assigned<P> {
     fn free(&mut self, address: P::Unit) {
         self.turns += 1;
         self.set(address, State::Freed(self.turns));
-        self.freed.insert(self.turns, address);
+        let place = self.place(address);
+        match place.and_then(|place| self.freed.get_mut(place)) {
+            Some(of_pool) => _ = of_pool.insert(self.turns, address),
+            // A fixed address of no pool, or one of a pool that there was.
+            None => _ = self.states.remove(&address),
+        }
         self.is_exhausted = false;
     }
 
     fn set(&mut self, address: P::Unit, state: State) {
-        if let Some(State::Freed(turn)) = self.states.insert(address, state) {
-            self.freed.remove(&turn);
+        if let Some(State::Freed(turn)) = self.states.insert(address, state)
+            && let Some(place) = self.place(address)
+            && let Some(of_pool) = self.freed.get_mut(place)
+        {
+            of_pool.remove(&turn);
         }
     }
 
-    /// Finds an address of a pool for a subscriber: one of these if it is free, else any; the caller holds it. `None`: there is none.
-    pub(crate) fn find(&mut self, subscriber: Index, wishes: &[Option<P::Unit>]) -> Option<P::Unit> {
-        let wish = wishes.iter().flatten().copied().find(|wish| self.is_free_for(*wish, subscriber));
-        let found = wish.or_else(|| self.next_fresh()).or_else(|| self.oldest_freed());
-        self.is_exhausted = found.is_none();
+    /// Finds an address of a pool for a subscriber: one of these if it is free, else any of the pool of this name, or of all; the caller
+    /// holds it. `None`: there is none.
+    pub(crate) fn find(
+        &mut self,
+        subscriber: Index,
+        wishes: &[Option<P::Unit>],
+        name: Option<&Name>,
+    ) -> Option<P::Unit> {
+        let is_wanted = |wish: &P::Unit| self.is_free_for(*wish, subscriber) && self.is_of(*wish, name);
+        let wish = wishes.iter().flatten().copied().find(is_wanted);
+        let found = wish.or_else(|| self.next_fresh(name)).or_else(|| self.oldest_freed(name));
+        self.is_exhausted = found.is_none() && name.is_none();
         found
+    }
+
+    /// Places of the pool of this name, or of all.
+    fn places(&self, name: Option<&Name>) -> Vec<usize> {
+        let is_wanted = |pool: &P| name.is_none_or(|name| pool.name() == name);
+        (0..).zip(&self.pools).filter(|(_, pool)| is_wanted(pool)).map(|(place, _)| place).collect()
     }
 
     /// The next address that was never used. It is passed over from now on: it becomes held, and later freed.
-    fn next_fresh(&mut self) -> Option<P::Unit> {
-        loop {
-            let (pool, place) = self.fresh;
-            let of_pool = self.pools.get(pool)?;
-            let Some(unit) = of_pool.at(place) else {
-                self.fresh = (pool + 1, 0);
-                continue;
-            };
-            if of_pool.has(unit) && !self.states.contains_key(&unit) && !self.reserved.contains_key(&unit) {
-                return Some(unit);
+    fn next_fresh(&mut self, name: Option<&Name>) -> Option<P::Unit> {
+        for place in self.places(name) {
+            let (of_pool, fresh) = (self.pools.get(place)?, self.fresh.get_mut(place)?);
+            while let Some(unit) = of_pool.at(*fresh) {
+                if of_pool.has(unit) && !self.states.contains_key(&unit) && !self.reserved.contains_key(&unit)
+                {
+                    return Some(unit);
+                }
+                *fresh += 1;
             }
-            self.fresh.1 += 1;
         }
+        None
     }
 
-    /// The address that was freed first. What is of no pool any more is forgotten.
-    fn oldest_freed(&mut self) -> Option<P::Unit> {
-        let mut passed = Vec::new();
-        let mut found = None;
-        for (turn, address) in &self.freed {
-            if self.pool(*address).is_none() {
-                passed.push((*turn, *address));
-            } else if !self.reserved.contains_key(address) {
-                found = Some(*address);
-                break;
-            }
-        }
-        for (turn, address) in passed {
-            self.freed.remove(&turn);
-            self.states.remove(&address);
-        }
-        found
+    /// The address that was freed first.
+    fn oldest_freed(&self, name: Option<&Name>) -> Option<P::Unit> {
+        let places = self.places(name).into_iter();
+        let of_pools = places.filter_map(|place| {
+            self.freed.get(place)?.iter().find(|(_, unit)| !self.reserved.contains_key(unit))
+        });
+        of_pools.min_by_key(|(turn, _)| **turn).map(|(_, unit)| *unit)
     }
 
     /// Why there is no free address, in words.
@@ -327,7 +363,7 @@ mod tests {
 
     /// Finds and holds.
     fn take(addresses: &mut Addresses, subscriber: Index, wishes: &[Option<Ipv4Addr>]) -> Option<u8> {
-        let found = addresses.find(subscriber, wishes)?;
+        let found = addresses.find(subscriber, wishes, None)?;
         addresses.hold(found, subscriber);
         Some(found.octets()[3])
     }
@@ -386,12 +422,46 @@ mod tests {
     }
 
     #[test]
+    fn a_pool_that_is_named_alone_gives_its_addresses() {
+        let pool = |name: &str, first: u8, last: u8| Pool {
+            name: name.parse().expect("a name"),
+            ranges: vec![(address(first), address(last))],
+            router: address(1),
+            prefix_len: 24,
+        };
+        let mut some = Addresses::default();
+        some.set_pools(vec![pool("main", 2, 3), pool("gold", 10, 11)]);
+        let gold = "gold".parse().expect("a name");
+        let take = |some: &mut Addresses, name, wishes: &[Option<Ipv4Addr>]| {
+            let found = some.find(A, wishes, name)?;
+            some.hold(found, A);
+            Some(found.octets()[3])
+        };
+        assert_eq!(take(&mut some, Some(&gold), &[Some(address(2))]), Some(10));
+        assert_eq!([take(&mut some, None, &[]), take(&mut some, None, &[])], [Some(2), Some(3)]);
+        assert_eq!([take(&mut some, Some(&gold), &[]), take(&mut some, Some(&gold), &[])], [Some(11), None]);
+        some.release(address(3), A);
+        some.release(address(10), A);
+        assert_eq!(take(&mut some, Some(&gold), &[Some(address(3))]), Some(10));
+        assert!(
+            some.is_of(address(10), Some(&gold))
+                && !some.is_of(address(3), Some(&gold))
+                && some.has_pool(&gold)
+        );
+        // What is freed is of the pool that has it now.
+        some.release(address(10), A);
+        some.set_pools(vec![pool("gold", 2, 3)]);
+        assert_eq!([take(&mut some, Some(&gold), &[]), take(&mut some, None, &[])], [Some(3), None]);
+        assert_eq!(some.len(), 3, "an address of no pool that is free is forgotten");
+    }
+
+    #[test]
     fn what_is_remembered_is_bounded_by_the_pool() {
         let mut some = addresses(2, 9);
         for _ in 0..10_000 {
             let last = take(&mut some, A, &[]).expect("one is free");
             some.release(address(last), A);
         }
-        assert_eq!((some.len(), some.freed.len()), (8, 8));
+        assert_eq!((some.len(), some.freed[0].len()), (8, 8));
     }
 }

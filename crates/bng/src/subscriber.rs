@@ -13,6 +13,7 @@ use crate::nat::Nat;
 use crate::plan::{Plan, Rates, bits_per_s};
 use crate::ppp::auth::Password;
 use crate::prefix::LinkPrefix;
+use crate::route::{MOST_ROUTES, Route};
 use crate::words::Words;
 
 /// A customer.
@@ -28,6 +29,12 @@ pub struct Subscriber {
     pub fixed_address: Option<Ipv4Addr>,
     /// The prefix of IPv6 that it alone gets, always; `None`: one of a pool.
     pub fixed_prefix: Option<LinkPrefix>,
+    /// Networks behind it that are routed to it.
+    pub routes: Vec<Route>,
+    /// The pool of its addresses; `None`: any.
+    pub pool: Option<Name>,
+    /// The pool of its prefixes of IPv6; `None`: any.
+    pub prefix_pool: Option<Name>,
     /// The group that rules of filters and metrics of the node name.
     pub group: Option<Name>,
     /// What the NAT of the node does with its packets.
@@ -51,12 +58,21 @@ pub struct Service {
     pub group: Option<Name>,
     /// Its NAT profile.
     pub nat: Nat,
+    /// Networks behind it.
+    pub routes: Vec<Route>,
 }
 
 impl Service {
     /// Of an active subscriber with these rates.
     pub fn of_rates(rates: Rates) -> Service {
-        Service { rates, status: Status::Active, plan: None, group: None, nat: Nat::Configured }
+        Service {
+            rates,
+            status: Status::Active,
+            plan: None,
+            group: None,
+            nat: Nat::Configured,
+            routes: Vec::new(),
+        }
     }
 }
 
@@ -136,6 +152,12 @@ impl fmt::Display for Subscriber {
         if let Some(prefix) = self.fixed_prefix {
             write!(f, " prefix {prefix}")?;
         }
+        for (word, pool) in [("pool", &self.pool), ("prefix-pool", &self.prefix_pool)] {
+            if let Some(pool) = pool {
+                write!(f, " {word} {pool}")?;
+            }
+        }
+        self.routes.iter().try_for_each(|route| write!(f, " route {route}"))?;
         if let Some(password) = self.password_word() {
             write!(f, " password {password}")?;
         }
@@ -153,7 +175,7 @@ impl FromStr for Subscriber {
     type Err = String;
 
     /// Reads `anna mac 02:00:00:00:00:01 plan down 20Mbit up 5Mbit`, with `address 100.64.0.9`, `prefix 2001:db8:1::/64`,
-    /// `password secret`, `group west`, `nat none` and `walled` or `blocked` behind it.
+    /// `pool main`, `prefix-pool six`, `route 203.0.113.0/28`, `password secret`, `group west`, `nat none` and `walled` or `blocked` behind it.
     fn from_str(text: &str) -> Result<Subscriber, String> {
         let mut words = Words::new(text);
         let subscriber = Subscriber::read(&mut words)?;
@@ -180,6 +202,9 @@ impl Subscriber {
             plan,
             fixed_address: None,
             fixed_prefix: None,
+            routes: Vec::new(),
+            pool: None,
+            prefix_pool: None,
             password: None,
             group: None,
             nat: Nat::Configured,
@@ -190,6 +215,18 @@ impl Subscriber {
         }
         if words.takes("prefix") {
             subscriber.fixed_prefix = Some(words.value("a prefix")?);
+        }
+        if words.takes("pool") {
+            subscriber.pool = Some(words.value("the name of a pool")?);
+        }
+        if words.takes("prefix-pool") {
+            subscriber.prefix_pool = Some(words.value("the name of a pool")?);
+        }
+        while words.takes("route") {
+            if subscriber.routes.len() == MOST_ROUTES {
+                return Err(format!("a subscriber has at most {MOST_ROUTES} routes: write larger networks"));
+            }
+            subscriber.routes.push(words.value("a network")?);
         }
         if words.takes("password") {
             subscriber.password = Some(password_of_record(words.word("a password")?)?);
@@ -298,6 +335,7 @@ mod tests {
             "emil line access1 plan basic group west nat none walled",
             "emil line access1 plan basic nat one-to-one 192.0.2.9",
             "gina login gina plan basic prefix 2001:db8:1:2::/64 password secret",
+            "hans login hans plan basic pool main prefix-pool six route 203.0.113.0/28 route 2001:db8:9::/56 password secret",
         ] {
             assert_eq!(text.parse::<Subscriber>().map(|read| read.to_string()).as_deref(), Ok(text));
         }
@@ -321,6 +359,7 @@ mod tests {
             "anna line a plan x prefix 2001:db8::/48",
             "anna login a(b plan x",
             "anna login anna plan x password 0x1",
+            "anna login anna plan x route 203.0.113.1/28",
         ];
         weir_testkit::golden!(
             "src/mistakes-subscriber.txt",

@@ -8,4 +8,5 @@ mod model;
 mod pppoe;
 mod refused;
 mod requirements;
+mod routes;
 mod scenarios;

@@ -88,8 +88,9 @@ pub(crate) fn commands(changes: &[NodeCommand]) -> Vec<Command> {
 fn entry(add: &AddSession) -> SubscriberEntry {
     let AddSession { session, line, mac, address, prefix, ppp, service, .. } = add;
     let link = prefix.map(|prefix| Prefix { address: prefix.network().into(), len: LinkPrefix::LEN });
-    let prefixes = [Some(Prefix { address: (*address).into(), len: 32 }), link];
-    let Service { rates, status, plan, group, nat } = service;
+    let Service { rates, status, plan, group, nat, routes } = service;
+    let routes = routes.iter().map(|route| Prefix { address: route.address(), len: route.prefix_len() });
+    let prefixes = [Some(Prefix { address: (*address).into(), len: 32 }), link].into_iter().flatten();
     let name = |name: &Option<Name>| name.as_ref().map(ToString::to_string);
     SubscriberEntry {
         session: session.0,
@@ -97,7 +98,7 @@ fn entry(add: &AddSession) -> SubscriberEntry {
         port: line.port.to_string(),
         tags: if line.tags == Tags::None { "untagged".into() } else { line.tags.to_string() },
         mac: MacText(mac.to_string()),
-        prefixes: prefixes.into_iter().flatten().collect(),
+        prefixes: prefixes.chain(routes).collect(),
         from_bits_per_s: Some(rates.up_bits_per_s),
         to_bits_per_s: Some(rates.down_bits_per_s),
         pppoe_session: ppp.map(|ppp| ppp.id),

@@ -12,6 +12,7 @@ mod profiles;
 mod radsec;
 mod rest;
 mod restart;
+mod routes;
 mod services {
     //! Servers of others: `./test services`.
     mod pppoe_codecs;

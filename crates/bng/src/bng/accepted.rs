@@ -19,6 +19,7 @@ use crate::radius::access::{Accept, Framed};
 use crate::radius::attribute::Attributes;
 use crate::radius::limits::quotas;
 use crate::radius::plans::PlanWish;
+use crate::route::{FramedRoute, MOST_ROUTES};
 use crate::session::Device;
 use crate::subscriber::{Key, Status, Subscriber};
 use crate::subscribers::{Index, OnDisk};
@@ -32,12 +33,16 @@ pub(super) struct Given {
 }
 
 /// What RADIUS wants a client to get, and what the client itself wants.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Wishes {
     pub(super) address: Option<Ipv4Addr>,
     pub(super) prefix: Option<LinkPrefix>,
     /// The address that the client wants, if it is free.
     pub(super) of_client: Option<Ipv4Addr>,
+    /// The pool of its address; `None`: that of the subscriber, or any.
+    pub(super) pool: Option<Name>,
+    /// The same of its prefix.
+    pub(super) prefix_pool: Option<Name>,
 }
 
 /// A device that is refused.
@@ -57,6 +62,8 @@ impl From<DropReason> for Refusal {
 pub(super) struct Accepted {
     pub(super) index: Index,
     pub(super) wishes: Wishes,
+    /// Networks behind the subscriber.
+    pub(super) routes: Vec<FramedRoute>,
     /// For accounting.
     pub(super) facts: Facts,
     /// Whether the session reaches the walled garden alone; `None`: the Accept does not say.
@@ -90,9 +97,15 @@ impl Bng {
             Some(Framed::Address(address)) => Some(address),
             Some(Framed::Any) | None => None,
         };
-        let wishes = Wishes { address, prefix: prefix_of(&accept)?, of_client: None };
+        let pool = |name: &Option<String>| name.as_ref().map(|name| name.parse()).transpose();
+        let pools = pool(&accept.pool).and_then(|first| Ok((first, pool(&accept.pool6)?)));
+        let (pool, prefix_pool) = pools.map_err(|_| DropReason::PoolUnknown)?;
+        let wishes = Wishes { address, prefix: prefix_of(&accept)?, of_client: None, pool, prefix_pool };
+        let routes: Option<Vec<_>> = accept.routes.iter().map(|text| FramedRoute::read(text)).collect();
+        let routes = routes.filter(|routes| routes.len() <= MOST_ROUTES).ok_or(DropReason::RadiusRoute)?;
         let facts = facts(&accept, user_name, quotas);
-        Ok(Accepted { index, wishes, facts, is_walled, message: accept.message, proof: accept.proof })
+        let (message, proof) = (accept.message, accept.proof);
+        Ok(Accepted { index, wishes, routes, facts, is_walled, message, proof })
     }
 
     /// The subscriber of a login that RADIUS has accepted, with the plan that the answer says.
@@ -130,6 +143,11 @@ impl Bng {
         before.or_else(default)
     }
 
+    /// Whether a subscriber has an address, by its session or an offer, or may get it.
+    pub(super) fn may_have(&self, address: Ipv4Addr, index: Index) -> bool {
+        self.addresses.holder(address) == Some(index) || self.addresses.is_free_for(address, index)
+    }
+
     /// What a subscriber gets, if it may come online with this device.
     pub(super) fn admit(
         &mut self,
@@ -153,16 +171,20 @@ impl Bng {
             return Err(DropReason::SessionElsewhere.into());
         }
         self.check_places(index, device)?;
-        let address = match (wishes.address, self.current_address(index)) {
-            (Some(wish), current) if current == Some(wish) || self.addresses.is_free_for(wish, index) => wish,
+        let pool = wishes.pool.or_else(|| entry.subscriber.pool.clone());
+        let prefix_pool = wishes.prefix_pool.or_else(|| entry.subscriber.prefix_pool.clone());
+        let current =
+            self.current_address(index).filter(|address| self.addresses.is_of(*address, pool.as_ref()));
+        let address = match (wishes.address, current) {
+            (Some(wish), _) if self.may_have(wish, index) => wish,
             (Some(_), _) => return Err(DropReason::FixedAddressInUse.into()),
             (None, Some(current)) => current,
-            (None, None) => self.choose_address(index, wishes.of_client, out)?,
+            (None, None) => self.choose_address(index, wishes.of_client, pool.as_ref(), out)?,
         };
         // A relayed device is not on the line: it hears no advertisement.
         let prefix = match device.relay {
             Some(_) => None,
-            None => self.prefix_for(index, wishes.prefix, out)?,
+            None => self.prefix_for(index, wishes.prefix, prefix_pool.as_ref(), out)?,
         };
         Ok(Given { address, prefix })
     }
@@ -184,6 +206,7 @@ fn facts(accept: &Accept, user_name: &[u8], quotas: Limits) -> Facts {
         },
         circuit_id: None,
         remote_id: None,
+        routes: Vec::new(),
     }
 }
 

@@ -134,6 +134,9 @@ impl Bng {
         for holder in [of_address, of_prefix].into_iter().flatten().filter(|holder| *holder != index) {
             self.adopt_end(holder, EndCause::Replaced, None, Counters::default());
         }
+        while let Some(holder) = self.holder_of_routes(&session, index) {
+            self.adopt_end(holder, EndCause::Replaced, None, Counters::default());
+        }
         match is_own {
             true => _ = self.remove_session(index),
             false => self.adopt_end(index, EndCause::Replaced, None, Counters::default()),
@@ -144,6 +147,7 @@ impl Bng {
         self.sessions.insert(session.id, index);
         self.places.insert(&session.lease.device, session.id);
         self.note_account(&session);
+        self.hold_routes(&session, index);
         if session.lease.ppp.is_none() {
             self.deadlines.insert((session.lease_end, Deadline::Lease(index)));
         }

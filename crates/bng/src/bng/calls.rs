@@ -472,15 +472,17 @@ impl Bng {
         if let Some(session) = call.session {
             return self.add_answer(index, session, answer);
         }
-        let may_have =
-            self.current_address(index) == Some(address) || self.addresses.is_free_for(address, index);
-        let may_have = may_have
+        // Its session of before may have another address.
+        let may_have = self.may_have(address, index)
             && prefix.is_none_or(|prefix| {
-                self.current_prefix(index) == Some(prefix) || self.prefixes.is_free_for(prefix, index)
+                self.prefixes.holder(prefix) == Some(index) || self.prefixes.is_free_for(prefix, index)
             });
         let device = Device { line: call.key.line.clone(), mac: call.mac, relay: None };
+        let routes = call.account.as_ref().map(|account| account.facts.routes.clone()).unwrap_or_default();
         // Others may have come online since it has logged in.
-        if !may_have || self.check_places(index, &device).is_err() {
+        let has_clash =
+            self.check_places(index, &device).is_err() || self.check_routes(index, &routes).is_err();
+        if !may_have || has_clash {
             return self.close_call(id, End::Closed, out);
         }
         let ppp = Some(PppLink {

@@ -70,6 +70,7 @@ impl Bng {
         {
             return Err(CommandError::PlanUnknown(plan.clone()));
         }
+        self.check_fixed_routes(subscriber, now)?;
         if let Nat::OneToOne(address) = subscriber.nat
             && let Some(name) = others(self.subscribers.of_public(address))
         {
@@ -123,8 +124,13 @@ impl Bng {
         let cause = match subscriber.status {
             Status::Blocked => Some(EndCause::Blocked),
             Status::Active | Status::Walled
-                if (&before.key, before.fixed_address, before.fixed_prefix)
-                    == (&subscriber.key, subscriber.fixed_address, subscriber.fixed_prefix) =>
+                if (&before.key, before.fixed_address, before.fixed_prefix, &before.routes)
+                    == (
+                        &subscriber.key,
+                        subscriber.fixed_address,
+                        subscriber.fixed_prefix,
+                        &subscriber.routes,
+                    ) =>
             {
                 None
             }
@@ -227,6 +233,7 @@ impl Bng {
     pub(super) fn set_subscriber(&mut self, mut subscriber: Subscriber, on_disk: OnDisk) -> Index {
         self.config.share_names(&mut subscriber);
         let (fixed, fixed_prefix) = (subscriber.fixed_address, subscriber.fixed_prefix);
+        let routes = subscriber.routes.clone();
         if let Some(before) = self.subscribers.of_name(&subscriber.name) {
             self.unreserve(before);
         }
@@ -237,6 +244,7 @@ impl Bng {
         if let Some(fixed) = fixed_prefix {
             self.prefixes.reserve(fixed, index);
         }
+        self.fixed_routes.hold(&routes, index);
         index
     }
 
@@ -244,6 +252,7 @@ impl Bng {
     fn unreserve(&mut self, index: Index) {
         let Some(entry) = self.subscribers.get(index) else { return };
         let Subscriber { fixed_address, fixed_prefix, .. } = entry.subscriber;
+        self.fixed_routes.release(&entry.subscriber.routes, index);
         fixed_address.into_iter().for_each(|address| self.addresses.unreserve(address, index));
         fixed_prefix.into_iter().for_each(|prefix| self.prefixes.unreserve(prefix, index));
     }

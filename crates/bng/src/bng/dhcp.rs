@@ -24,6 +24,7 @@ use crate::drops::DropReason;
 use crate::io::{Event, Output, Punt};
 use crate::line::Line;
 use crate::mac::Mac;
+use crate::name::Name;
 use crate::pppoe;
 use crate::prefix::LinkPrefix;
 use crate::session::{Device, EndCause, PppLink};
@@ -273,7 +274,7 @@ impl Bng {
     ) -> Result<Answered, DropReason> {
         let address = match self.current_address(call.index) {
             Some(address) => address,
-            None => self.choose_address(call.index, wish, out)?,
+            None => self.choose_address(call.index, wish, None, out)?,
         };
         let frame = self.reply(call, MessageType::Offer, Some(address))?;
         let until = self.now.at + self.config.offer;
@@ -296,6 +297,7 @@ impl Bng {
         &mut self,
         index: Index,
         wish: Option<Ipv4Addr>,
+        pool: Option<&Name>,
         out: &mut Outputs,
     ) -> Result<Ipv4Addr, DropReason> {
         let entry = self.subscribers.get(index).ok_or(DropReason::NoSubscriber)?;
@@ -307,9 +309,13 @@ impl Bng {
             };
         }
         let last = entry.last_address;
+        let pool = pool.or(entry.subscriber.pool.as_ref());
+        if pool.is_some_and(|name| !self.addresses.has_pool(name)) {
+            return Err(DropReason::PoolUnknown);
+        }
         let was_exhausted = self.addresses.is_exhausted;
-        let found = self.addresses.find(index, &[last, wish]);
-        if found.is_none() && !was_exhausted {
+        let found = self.addresses.find(index, &[last, wish], pool);
+        if self.addresses.is_exhausted && !was_exhausted {
             out.push(Output::Event(Event::PoolExhausted { what: self.addresses.exhausted() }));
         }
         found.ok_or(DropReason::PoolExhausted)
@@ -331,21 +337,29 @@ impl Bng {
         &mut self,
         index: Index,
         wish: Option<LinkPrefix>,
+        pool: Option<&Name>,
         out: &mut Outputs,
     ) -> Result<Option<LinkPrefix>, DropReason> {
         let entry = self.subscribers.get(index).ok_or(DropReason::NoSubscriber)?;
         let (wish, last) = (wish.or(entry.subscriber.fixed_prefix), entry.last_prefix);
-        let current = self.current_prefix(index);
+        let pool = pool.or(entry.subscriber.prefix_pool.as_ref());
+        if pool.is_some_and(|name| !self.prefixes.has_pool(name)) {
+            return Err(DropReason::PoolUnknown);
+        }
+        let current = self
+            .current_prefix(index)
+            .filter(|prefix| wish == Some(*prefix) || self.prefixes.is_of(*prefix, pool));
         if let Some(wish) = wish {
-            let is_free = current == Some(wish) || self.prefixes.is_free_for(wish, index);
+            let has_it = self.prefixes.holder(wish) == Some(index);
+            let is_free = has_it || self.prefixes.is_free_for(wish, index);
             return if is_free { Ok(Some(wish)) } else { Err(DropReason::FixedPrefixInUse) };
         }
         if current.is_some() || self.prefixes.pools().is_empty() {
             return Ok(current);
         }
         let was_exhausted = self.prefixes.is_exhausted;
-        let found = self.prefixes.find(index, &[last]);
-        if found.is_none() && !was_exhausted {
+        let found = self.prefixes.find(index, &[last], pool);
+        if self.prefixes.is_exhausted && !was_exhausted {
             out.push(Output::Event(Event::PoolExhausted { what: self.prefixes.exhausted() }));
         }
         Ok(found)
@@ -353,7 +367,10 @@ impl Bng {
 
     /// DHCPREQUEST: the lease of an address, if it is the one that the subscriber has or may have.
     fn lease(&mut self, call: Call, address: Ipv4Addr, out: &mut Outputs) -> Result<Answered, DropReason> {
-        let may_have = match self.current_address(call.index) {
+        let permitted = self.subscribers.get(call.index).and_then(|entry| entry.offer.as_ref());
+        let permitted = permitted.filter(|offer| offer.permit.is_some() && offer.is_for(&call.device));
+        let permitted = permitted.map(|offer| offer.address);
+        let may_have = match permitted.or_else(|| self.current_address(call.index)) {
             Some(current) => current == address,
             None => {
                 let entry = self.subscribers.get(call.index);
@@ -368,11 +385,14 @@ impl Bng {
         let frame = self.reply(&call, MessageType::Ack, Some(address))?;
         let LeaseTimes { lease_s, .. } = self.lease_times(&call);
         let account = call.account.clone().or_else(|| self.permitted(&call));
+        if let Some(account) = &account {
+            self.check_routes(call.index, &account.facts.routes).map_err(|refusal| refusal.reason)?;
+        }
         let Call { index, device, request, .. } = call;
         // A relayed device is not on the line: it hears no advertisement.
         let prefix = match device.relay {
             Some(_) => None,
-            None => self.prefix_for(index, None, out)?,
+            None => self.prefix_for(index, None, None, out)?,
         };
         let answer = Answer { line: device.line.clone(), mac: device.mac, frame };
         let client_id = request.client_id;

@@ -289,19 +289,22 @@ impl Bng {
         attributes: &Attributes,
         out: &mut Outputs,
     ) -> Result<Answered, Refusal> {
-        let Accepted { index, wishes, facts, is_walled, .. } =
+        let Accepted { index, wishes, routes, facts, is_walled, .. } =
             self.accepted(pending.user_name.as_bytes(), attributes)?;
         let of_client = match pending.request.ask {
             Ask::Discover { wish } => wish,
             Ask::Select { address, .. } | Ask::Reboot { address } | Ask::Renew { address } => Some(address),
             Ask::Decline { .. } | Ask::Release { .. } | Ask::Inform { .. } => None,
         };
-        let account = pending.account(facts, is_walled);
         if self.still_has(index, &pending.device) {
+            let account = pending.account(facts, is_walled);
             return self.renew(Pending { renews: Some(index), ..pending }, Some(account), out);
         }
         let wishes = Wishes { of_client, ..wishes };
-        let Given { address, prefix } = self.admit(index, &pending.device, wishes, out)?;
+        let given = self.admit(index, &pending.device, wishes, out)?;
+        let facts = Facts { routes: self.routes_of(index, &routes, given)?, ..facts };
+        let account = pending.account(facts, is_walled);
+        let Given { address, prefix } = given;
         let (device, until) = (pending.device.clone(), self.now.at + self.config.offer);
         let permit = Some(Box::new(Permit { device, account }));
         self.hold_offer(index, Offer { address, prefix, until, permit });

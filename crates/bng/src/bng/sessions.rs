@@ -2,11 +2,12 @@
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
 use std::net::Ipv4Addr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::dhcp::Grant;
 use super::{Bng, Deadline, Outputs, Quarantine, Wait, Waiting};
-use crate::account::Account;
+use crate::account::{Account, Facts};
 use crate::drops::DropReason;
 use crate::io::{AddSession, Event, LinkState, NodeCommand, Output};
 use crate::line::PortName;
@@ -43,11 +44,17 @@ impl Bng {
         let before = self.online_mut(index).and_then(|online| online.session.lease.account.clone());
         lease.account = match (before, account) {
             // Its renewal was asked of RADIUS: what the answer says counts from now on.
+            // Its networks stay.
             (Some(before), Some(Account { is_walled, facts, .. })) => {
+                let routes = before.facts.routes.clone();
+                let facts = Arc::new(Facts { routes, ..(*facts).clone() });
                 Some(Account { is_walled, facts, ..before })
             }
             (Some(before), None) => Some(before),
-            (None, account) => self.begin_account(account),
+            (None, account) => {
+                let account = self.with_fixed_routes(index, account);
+                self.begin_account(account)
+            }
         };
         self.withdraw_offer(index);
         self.addresses.hold(address, index);
@@ -92,6 +99,7 @@ impl Bng {
         let noted = self.subscribers.get(index).and_then(|entry| entry.online.as_ref());
         if let Some(noted) = noted.map(|online| online.session.clone()) {
             self.note_account(&noted);
+            self.hold_routes(&noted, index);
         }
         let revision = self.store(Change::Lease { session, subscriber, start_s, counters, lease }, out);
         if let Some(online) = self.online_mut(index) {
@@ -189,7 +197,9 @@ impl Bng {
             Plan::Own(_) => None,
         };
         let status = Bng::status(subscriber, &online.session);
-        Some(Service { rates, status, plan, group: subscriber.group.clone(), nat: subscriber.nat })
+        let account = online.session.lease.account.as_ref();
+        let routes = account.map(|account| account.facts.routes.clone()).unwrap_or_default();
+        Some(Service { rates, status, plan, group: subscriber.group.clone(), nat: subscriber.nat, routes })
     }
 
     /// Ends the session of a subscriber, if it has one.
@@ -228,6 +238,7 @@ impl Bng {
         self.sessions.remove(&online.session.id);
         self.places.remove(&online.session.lease.device, online.session.id);
         self.forget_account(&online.session);
+        self.release_routes(&online.session, index);
         self.forget_refusal(online.session.id);
         self.forget_timers(&online.timers, index);
         self.deadlines.remove(&(online.session.lease_end, Deadline::Lease(index)));

@@ -260,7 +260,7 @@ pub struct Accept {
     pub framed: Option<Framed>,
     /// Pool of such an address.
     pub pool: Option<String>,
-    /// Networks behind the subscriber, as texts (RFC 2865, section 5.22).
+    /// Networks behind the subscriber, of both families, as texts (RFC 2865, section 5.22; RFC 3162, section 2.5).
     pub routes: Vec<String>,
     /// Largest packet to the subscriber.
     pub mtu: Option<u32>,
@@ -284,8 +284,6 @@ pub struct Accept {
     pub addresses: Vec<Ipv6Addr>,
     /// Name servers of IPv6.
     pub dns: Vec<Ipv6Addr>,
-    /// Networks of IPv6 behind the subscriber, as texts.
-    pub routes6: Vec<String>,
     /// Pool of prefixes of the link.
     pub pool6: Option<String>,
     /// Pool of delegated prefixes.
@@ -319,16 +317,12 @@ const IGNORED: [u8; 8] = [
 ];
 
 /// Attributes of an Accept that are read, and of which nothing is done: they count as not supported.
-const READ_ALONE: [u8; 10] = [
-    number::FRAMED_POOL,
-    number::FRAMED_ROUTE,
+const READ_ALONE: [u8; 6] = [
     number::FRAMED_MTU,
     number::FRAMED_INTERFACE_ID,
     number::DELEGATED_IPV6_PREFIX,
     number::FRAMED_IPV6_ADDRESS,
     number::DNS_SERVER_IPV6_ADDRESS,
-    number::FRAMED_IPV6_ROUTE,
-    number::FRAMED_IPV6_POOL,
     number::DELEGATED_IPV6_PREFIX_POOL,
 ];
 
@@ -381,7 +375,7 @@ impl Accept {
         match kind {
             number::FRAMED_IP_ADDRESS => self.framed = Some(framed(value)?),
             number::FRAMED_POOL => self.pool = Some(text()),
-            number::FRAMED_ROUTE => self.routes.push(text()),
+            number::FRAMED_ROUTE | number::FRAMED_IPV6_ROUTE => self.routes.push(text()),
             number::FRAMED_MTU => self.mtu = Some(u32_of(value)?),
             number::REPLY_MESSAGE => self.message = Some(text()),
             number::CLASS => self.classes.push(value.to_vec()),
@@ -396,7 +390,6 @@ impl Accept {
             number::DELEGATED_IPV6_PREFIX => self.delegated.push(prefix(value)?),
             number::FRAMED_IPV6_ADDRESS => self.addresses.push(address6(value)?),
             number::DNS_SERVER_IPV6_ADDRESS => self.dns.push(address6(value)?),
-            number::FRAMED_IPV6_ROUTE => self.routes6.push(text()),
             number::FRAMED_IPV6_POOL => self.pool6 = Some(text()),
             number::DELEGATED_IPV6_PREFIX_POOL => self.delegated_pool = Some(text()),
             _ => return Some(false),

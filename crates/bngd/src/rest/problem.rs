@@ -58,11 +58,16 @@ impl From<CommandError> for Problem {
             | CommandError::AddressInUse(..)
             | CommandError::PublicAddressInUse(..)
             | CommandError::PrefixInUse(..)
+            | CommandError::RouteInUse(..)
             | CommandError::PlanInUse(..) => StatusCode::CONFLICT,
             CommandError::NotStored => StatusCode::INSUFFICIENT_STORAGE,
             CommandError::AddressUnusable(_)
             | CommandError::AddressOfRouter(_)
             | CommandError::PrefixOfRouter(_)
+            | CommandError::RouteTwice(..)
+            | CommandError::RouteOfPool(..)
+            | CommandError::RouteOfNode(..)
+            | CommandError::PoolUnknown(_)
             | CommandError::PlanUnknown(_)
             | CommandError::Configuration(_) => StatusCode::UNPROCESSABLE_ENTITY,
         };

@@ -5,7 +5,7 @@ use rusqlite::Connection;
 use super::*;
 
 /// What each version has added, the oldest first.
-const SCHEMAS: [&str; 7] = [
+const SCHEMAS: [&str; 8] = [
     include_str!("../../src/store/database/schema.sql"),
     include_str!("../../src/store/database/pppoe.sql"),
     include_str!("../../src/store/database/groups.sql"),
@@ -13,6 +13,7 @@ const SCHEMAS: [&str; 7] = [
     include_str!("../../src/store/database/accounting.sql"),
     include_str!("../../src/store/database/answers.sql"),
     include_str!("../../src/store/database/interims.sql"),
+    include_str!("../../src/store/database/routes.sql"),
 ];
 const FILLED: &str = "UPDATE filled SET revision = 40;
     INSERT INTO subscribers (name, key, plan, fixed_address, status, last_address, revision)
@@ -23,7 +24,7 @@ const FILLED: &str = "UPDATE filled SET revision = 40;
         VALUES (8, 'anna', 'access1:100.7', '02:00:00:00:00:01', '100.64.0.2', 7, 9, 0, 1, 2, 3, 4, 9);
     INSERT INTO quarantines VALUES ('100.64.0.5', 'ben', 1790000600, 12);";
 /// What the version of each place alone could have.
-const ROWS: [&str; 7] = [
+const ROWS: [&str; 8] = [
     "",
     "UPDATE sessions SET ppp = '7/1500/1492/1/2'; UPDATE subscribers SET password = 'secret' WHERE name = 'anna'",
     "UPDATE subscribers SET group_name = 'west'",
@@ -34,6 +35,7 @@ const ROWS: [&str; 7] = [
     "INSERT INTO answers VALUES ('anna@isp', 'at 1790000000 line access1 mac 02:00:00:00:00:01 attributes 0x080664400009', 1790000000, 30)",
     "INSERT INTO interims VALUES (8, 1790000000, 1, 2, 3, 4); INSERT INTO accounting_on VALUES (1, 1790000000);
      UPDATE subscribers SET nat = 'none' WHERE name = 'anna'",
+    "UPDATE subscribers SET routes = 'route 203.0.113.0/28', pool = 'main', prefix_pool = 'six' WHERE name = 'anna'",
 ];
 
 /// The database of a version, counted from 1.

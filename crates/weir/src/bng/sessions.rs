@@ -115,6 +115,9 @@ fn show(session: &Session, out: &mut impl Write) -> Result<()> {
     if let Some(prefix) = &session.prefix {
         writeln!(out, "prefix    {prefix}")?;
     }
+    for route in &session.routes {
+        writeln!(out, "route     {route}")?;
+    }
     if let (Some(id), Some(told)) = (&session.acct_session_id, &session.accounting) {
         writeln!(out, "account   {id} {told}")?;
     }

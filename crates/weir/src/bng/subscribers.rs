@@ -73,7 +73,8 @@ fn add(arguments: &NewSubscriber, out: &mut impl Write) -> Result<()> {
     let Some(name) = &arguments.name else {
         bail!("write the name of the subscriber in front of --plan, or use --from FILE")
     };
-    let Said { mac, line, circuit, login, password_file, plan, address, prefix, group } = &arguments.said;
+    let said = &arguments.said;
+    let Said { mac, line, circuit, login, password_file, plan, address, prefix, group, .. } = said;
     let key = match (mac, line, circuit, login) {
         (Some(mac), ..) => format!("mac {mac}"),
         (_, Some(line), ..) => format!("line {line}"),
@@ -86,8 +87,13 @@ fn add(arguments: &NewSubscriber, out: &mut impl Write) -> Result<()> {
     }
     let address = address.map(|address| format!(" address {address}")).unwrap_or_default();
     let prefix = prefix.map(|prefix| format!(" prefix {prefix}")).unwrap_or_default();
+    let pools = [("pool", &said.pool), ("prefix-pool", &said.prefix_pool)];
+    let pools = pools.into_iter().filter_map(|(word, pool)| Some(format!(" {word} {}", pool.as_ref()?)));
+    let routes = said.route.iter().map(|route| format!(" route {route}"));
+    let more: String = pools.chain(routes).collect();
     let group = group.as_ref().map(|group| format!(" group {group}")).unwrap_or_default();
-    let mut subscriber = read(&format!("{name} {key} plan {}{address}{prefix}{group}", plan.join(" ")))?;
+    let text = format!("{name} {key} plan {}{address}{prefix}{more}{group}", plan.join(" "));
+    let mut subscriber = read(&text)?;
     subscriber.password = password_file.as_deref().map(password).transpose()?;
     let _: SubscriberState = client.send("POST", "/v1/subscribers", &subscriber)?;
     Ok(writeln!(out, "{name} is added")?)
@@ -142,10 +148,10 @@ fn add_all(client: &Client, file: &Path, out: &mut impl Write) -> Result<()> {
 }
 
 fn change(arguments: &SubscriberChange, out: &mut impl Write) -> Result<()> {
-    let SubscriberChange { name, said, no_address, no_prefix, socket } = arguments;
+    let SubscriberChange { name, said, no_address, no_prefix, no_route, no_pool, socket } = arguments;
     let client = Client::of(socket);
     let SubscriberState { mut subscriber, .. } = client.get(&target(name))?;
-    let Said { mac, line, circuit, login, password_file, plan, address, prefix, group } = said;
+    let Said { mac, line, circuit, login, password_file, plan, address, prefix, group, .. } = said;
     if mac.is_some() || line.is_some() || circuit.is_some() || login.is_some() {
         subscriber.mac = mac.map(|mac| mac.to_string());
         subscriber.line = line.as_ref().map(ToString::to_string);
@@ -164,6 +170,15 @@ fn change(arguments: &SubscriberChange, out: &mut impl Write) -> Result<()> {
     }
     if prefix.is_some() || *no_prefix {
         subscriber.prefix = prefix.map(|prefix| prefix.to_string());
+    }
+    if !said.route.is_empty() || *no_route {
+        subscriber.routes = said.route.iter().map(ToString::to_string).collect();
+    }
+    for (said, pool) in [(&said.pool, &mut subscriber.pool), (&said.prefix_pool, &mut subscriber.prefix_pool)]
+    {
+        if said.is_some() || *no_pool {
+            *pool = said.as_ref().map(ToString::to_string);
+        }
     }
     if let Some(group) = group {
         subscriber.group = Some(group.to_string());
@@ -206,6 +221,7 @@ fn list(listing: &Listing, out: &mut impl Write) -> Result<()> {
 fn line(SubscriberState { subscriber, session }: &SubscriberState) -> Result<String> {
     let Subscriber { name, mac, line, circuit, login, plan, address, prefix, group, nat, state, .. } =
         subscriber;
+    let routes: String = subscriber.routes.iter().map(|route| format!("  route {route}")).collect();
     let key = [("mac", mac), ("line", line), ("circuit", circuit), ("login", login)];
     let key = key.into_iter().find_map(|(what, key)| Some(format!("{what} {}", key.as_ref()?)));
     let plan = match plan {
@@ -229,5 +245,5 @@ fn line(SubscriberState { subscriber, session }: &SubscriberState) -> Result<Str
     let prefix = prefix.as_ref().map(|prefix| format!("  prefix {prefix}")).unwrap_or_default();
     let group = group.as_ref().map(|group| format!("  group {group}")).unwrap_or_default();
     let nat = nat.as_ref().map(|nat| format!("  nat {nat}")).unwrap_or_default();
-    Ok(format!("{name}  {}  {plan}  {state}{fixed}{prefix}{group}{nat}", key.unwrap_or_default()))
+    Ok(format!("{name}  {}  {plan}  {state}{fixed}{prefix}{routes}{group}{nat}", key.unwrap_or_default()))
 }

@@ -5,7 +5,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
-use weir_bng::{Line, LinkPrefix, Mac, Name, Status};
+use weir_bng::{Line, LinkPrefix, Mac, Name, Route, Status};
 
 use super::Log;
 
@@ -163,9 +163,9 @@ A file has one subscriber per line; `#` begins a comment:
   anna mac 02:00:00:00:00:01 plan down 20Mbit up 5Mbit
   ben line access2:100.7 plan basic address 100.64.0.9
   carl circuit eth0/1:100 plan basic blocked
-  dora login dora@isp plan basic prefix 2001:db8:100:9::/64 password secret")]
+  dora login dora@isp plan basic prefix 2001:db8:100:9::/64 route 203.0.113.0/28 password secret")]
 pub(crate) struct NewSubscriber {
-    /// Its name: up to 64 letters, digits, _, -, ., @, / and +
+    /// Its name: up to 64 letters, digits, _, -, ., :, @, / and +
     #[arg(required_unless_present = "from")]
     pub(crate) name: Option<Name>,
     #[command(flatten)]
@@ -174,7 +174,7 @@ pub(crate) struct NewSubscriber {
     #[arg(
         long,
         value_name = "FILE",
-        conflicts_with_all = ["name", "mac", "line", "circuit", "login", "plan", "address", "prefix", "group", "password_file"]
+        conflicts_with_all = ["name", "mac", "line", "circuit", "login", "plan", "address", "prefix", "route", "pool", "prefix_pool", "group", "password_file"]
     )]
     pub(crate) from: Option<PathBuf>,
     #[command(flatten)]
@@ -195,6 +195,12 @@ pub(crate) struct SubscriberChange {
     /// A prefix of a pool in place of one of its own
     #[arg(long, conflicts_with = "prefix")]
     pub(crate) no_prefix: bool,
+    /// No network behind it any more
+    #[arg(long, conflicts_with = "route")]
+    pub(crate) no_route: bool,
+    /// Addresses and prefixes of any pool
+    #[arg(long, conflicts_with_all = ["pool", "prefix_pool"])]
+    pub(crate) no_pool: bool,
     #[command(flatten)]
     pub(crate) socket: BngSocket,
 }
@@ -227,6 +233,15 @@ pub(crate) struct Said {
     /// The prefix of IPv6 that it always gets, a /64
     #[arg(long, value_name = "PREFIX")]
     pub(crate) prefix: Option<LinkPrefix>,
+    /// A network behind it that is routed to it, which a gateway of the node has; several times
+    #[arg(long, value_name = "NETWORK")]
+    pub(crate) route: Vec<Route>,
+    /// The pool that its addresses are of
+    #[arg(long, value_name = "POOL")]
+    pub(crate) pool: Option<Name>,
+    /// The pool that its prefixes of IPv6 are of
+    #[arg(long, value_name = "POOL")]
+    pub(crate) prefix_pool: Option<Name>,
     /// Its group, which rules of filters and metrics name
     #[arg(long, value_name = "GROUP")]
     pub(crate) group: Option<Name>,

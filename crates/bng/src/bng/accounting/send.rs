@@ -171,7 +171,7 @@ impl Bng {
 
     /// What all messages of a session say.
     pub(super) fn account_attributes(&self, of: &Unaccounted) -> Attributes {
-        let Facts { classes, chargeable, circuit_id, remote_id, is_remote, .. } = &*of.account.facts;
+        let Facts { classes, chargeable, circuit_id, remote_id, is_remote, routes, .. } = &*of.account.facts;
         let entry = self.subscribers.of_name(&of.subscriber).and_then(|index| self.subscribers.get(index));
         let name = match entry {
             Some(entry) => self.name_of(&entry.subscriber, &of.account, of.is_ppp),
@@ -196,6 +196,13 @@ impl Bng {
             // Reserved, length (RFC 3162, section 2.3).
             let value = [&[0, LinkPrefix::LEN][..], &prefix.network().octets()].concat();
             attributes.push(number::FRAMED_IPV6_PREFIX, &value);
+        }
+        for route in routes {
+            // The gateway is the subscriber (RFC 2865, section 5.22; RFC 3162, section 2.5).
+            match route.address().is_ipv4() {
+                true => attributes.push(number::FRAMED_ROUTE, format!("{route} 0.0.0.0 1").as_bytes()),
+                false => attributes.push(number::FRAMED_IPV6_ROUTE, format!("{route} :: 1").as_bytes()),
+            }
         }
         classes.iter().for_each(|class| attributes.push(number::CLASS, class));
         if let Some(chargeable) = chargeable {

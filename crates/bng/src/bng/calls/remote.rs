@@ -189,10 +189,11 @@ impl Bng {
         let accepted = self.accepted(name, attributes)?;
         let device = self.device_of_call(id).ok_or(DropReason::PppoeSession)?;
         let given = self.admit(accepted.index, &device, accepted.wishes, out)?;
+        let routes = self.routes_of(accepted.index, &accepted.routes, given)?;
         let call = self.calls.calls.get_mut(&id);
         if let Some(account) = call.and_then(|call| call.account.as_mut()) {
             let Facts { circuit_id, remote_id, .. } = (*account.facts).clone();
-            account.facts = Arc::new(Facts { circuit_id, remote_id, ..accepted.facts });
+            account.facts = Arc::new(Facts { circuit_id, remote_id, routes, ..accepted.facts });
             account.is_walled = accepted.is_walled.unwrap_or(false);
         }
         let text = || accepted.message.clone().unwrap_or_default().into_bytes();

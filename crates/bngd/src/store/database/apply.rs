@@ -133,11 +133,14 @@ impl<'a> Tables<'a> {
     }
 
     fn subscriber(&self, subscriber: &Subscriber, revision: u64) -> rusqlite::Result<bool> {
+        let routes: Vec<String> = subscriber.routes.iter().map(|route| format!("route {route}")).collect();
+        let routes = routes.join(" ");
         self.run(
-            "INSERT INTO subscribers (name, key, plan, fixed_address, status, revision, password, group_name, fixed_prefix, nat)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)
+            "INSERT INTO subscribers (name, key, plan, fixed_address, status, revision, password, group_name, fixed_prefix, nat,
+                routes, pool, prefix_pool)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)
              ON CONFLICT DO UPDATE SET key = ?2, plan = ?3, fixed_address = ?4, status = ?5, revision = ?6,
-             password = ?7, group_name = ?8, fixed_prefix = ?9, nat = ?10",
+             password = ?7, group_name = ?8, fixed_prefix = ?9, nat = ?10, routes = ?11, pool = ?12, prefix_pool = ?13",
             (
                 subscriber.name.as_str(),
                 subscriber.key.to_string(),
@@ -149,6 +152,9 @@ impl<'a> Tables<'a> {
                 subscriber.group.as_ref().map(Name::as_str),
                 subscriber.fixed_prefix.map(|prefix| prefix.to_string()),
                 Some(subscriber.nat).filter(|nat| *nat != Nat::Configured).map(|nat| nat.to_string()),
+                Some(routes).filter(|routes| !routes.is_empty()),
+                subscriber.pool.as_ref().map(Name::as_str),
+                subscriber.prefix_pool.as_ref().map(Name::as_str),
             ),
         )?;
         Ok(true)

@@ -51,7 +51,8 @@ pub(super) fn records(db: &Connection, revision: u64) -> Result<Vec<Record>, Loa
     Ok(changes.into_iter().chain(others).map(|change| Record { revision, change }).collect())
 }
 
-const SUBSCRIBERS: &str = "SELECT name, key, plan, fixed_address, status, fixed_prefix, password, group_name, nat FROM subscribers ORDER BY revision";
+const SUBSCRIBERS: &str = "SELECT name, key, plan, fixed_address, status, fixed_prefix, password, group_name, nat, routes, pool, prefix_pool
+    FROM subscribers ORDER BY revision";
 const LAST_ADDRESSES: &str =
     "SELECT name, last_address FROM subscribers WHERE last_address IS NOT NULL ORDER BY revision";
 const LAST_PREFIXES: &str =
@@ -125,7 +126,16 @@ fn subscriber(row: &Row<'_>, changes: &mut Vec<Change>) -> Result<(), Wrong> {
     if let Some(fixed) = row.get::<_, Option<String>>(3)? {
         line = line + " address " + &fixed;
     }
-    for (word, column) in [(" prefix ", 5), (" password ", 6), (" group ", 7), (" nat ", 8)] {
+    let words = [
+        (" prefix ", 5),
+        (" pool ", 10),
+        (" prefix-pool ", 11),
+        (" ", 9),
+        (" password ", 6),
+        (" group ", 7),
+        (" nat ", 8),
+    ];
+    for (word, column) in words {
         if let Some(value) = row.get::<_, Option<String>>(column)? {
             line = line + word + &value;
         }
