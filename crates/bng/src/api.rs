@@ -66,6 +66,10 @@ pub struct Subscriber {
     pub state: String,
 }
 
+fn no_address() -> Ipv4Addr {
+    session::NO_ADDRESS
+}
+
 fn active() -> String {
     Status::Active.to_string()
 }
@@ -142,7 +146,8 @@ pub struct Session {
     pub line: String,
     /// The MAC address of the device.
     pub mac: String,
-    /// Its address.
+    /// Its address; absent: it has IPv6 alone.
+    #[serde(default = "no_address", skip_serializing_if = "Ipv4Addr::is_unspecified")]
     pub address: Ipv4Addr,
     /// The prefix of IPv6 of its link.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -19,6 +19,7 @@ mod queries;
 mod radius;
 mod refused;
 mod routes;
+mod seats;
 mod sessions;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};

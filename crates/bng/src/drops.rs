@@ -94,6 +94,7 @@ reasons! {
     SubscriberBlocked Status "subscriber_blocked" "the subscriber is blocked",
     PlanUnknown Status "plan_unknown" "the configuration has no plan of this name",
     SessionElsewhere Status "session_elsewhere" "the subscriber has a session with another device or line",
+    SessionsSubscriber Status "sessions_subscriber" "this subscriber has as many sessions as `limit sessions subscriber` allows",
     SessionsMac Status "sessions_mac" "this MAC address has as many sessions as `limit sessions mac` allows",
     SessionsLine Status "sessions_line" "this line has as many sessions as `limit sessions line` allows",
     SessionsVlan Status "sessions_vlan" "the outer VLAN of this line has as many sessions as `limit sessions vlan` allows",

@@ -384,7 +384,7 @@ pub struct AddSession {
     pub line: Line,
     /// The device.
     pub mac: Mac,
-    /// Its address.
+    /// Its address; [`crate::NO_ADDRESS`]: it has IPv6 alone.
     pub address: Ipv4Addr,
     /// The prefix of IPv6 of its link, if it has one.
     pub prefix: Option<LinkPrefix>,

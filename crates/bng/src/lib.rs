@@ -17,7 +17,7 @@
 //! ([`Input::Adopt`], in their order), then the sessions of the node ([`Input::NodeTable`]), then everything else.
 //!
 //! - A client is answered with an ACK, and the node forwards its frames, after the record of its lease is on disk.
-//! - An address has at most one holder, and a subscriber at most one session, also after a crash at any record.
+//! - An address has at most one holder, and a subscriber at most as many sessions as its limit says, also after a crash at any record.
 //! - Memory is bounded by the number of subscribers and addresses, whatever is sent.
 //! - Every frame is answered, accepted without an answer, or dropped with a reason, and counted; see [`Bng::counts`].
 #![forbid(unsafe_code)]
@@ -87,7 +87,7 @@ pub use prefix::{LinkPrefix, PrefixPool, interface_id, link_local};
 pub use random::Random;
 pub use record::{Answered, Change, Record, RecordError, Unaccounted};
 pub use route::Route;
-pub use session::{Counters, Device, EndCause, Lease, LineRates, PppLink, Session, SessionId};
+pub use session::{Counters, Device, EndCause, Lease, LineRates, NO_ADDRESS, PppLink, Session, SessionId};
 pub use step::Step;
 pub use subscriber::{Key, SEALED, Service, Status, Subscriber, password_word};
 pub use watch::{Watched, Whom};

@@ -41,6 +41,8 @@ pub struct SessionLimits {
     pub vlan: Option<SessionLimit>,
     /// Of all ports.
     pub node: Option<SessionLimit>,
+    /// Of a subscriber; `None`: one, which moves as the configuration says.
+    pub subscriber: Option<SessionLimit>,
 }
 
 /// Where sessions are counted together.
@@ -87,7 +89,7 @@ impl Places {
             Tags::None => None,
             Tags::One(vid) | Tags::Two { outer: vid, .. } => Some(Place::Vlan(line.port.clone(), vid)),
         };
-        let SessionLimits { mac: of_mac, line: of_line, vlan: of_vlan, node } = self.limits;
+        let SessionLimits { mac: of_mac, line: of_line, vlan: of_vlan, node, .. } = self.limits;
         let all = [
             of_mac.map(|limit| (Place::Mac(*mac), limit)),
             of_line.map(|limit| (Place::Line(line.clone()), limit)),
@@ -156,7 +158,13 @@ mod tests {
     #[test]
     fn each_place_has_its_own_limit_and_name() {
         let refuse = |most| limit(most, Over::Refuse);
-        let limits = SessionLimits { mac: refuse(1), line: refuse(2), vlan: refuse(3), node: refuse(4) };
+        let limits = SessionLimits {
+            mac: refuse(1),
+            line: refuse(2),
+            vlan: refuse(3),
+            node: refuse(4),
+            subscriber: None,
+        };
         let mut places = Places::new(limits);
         let rows = [
             ("a:100.1", 1, Ok(())),

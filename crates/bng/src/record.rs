@@ -9,7 +9,7 @@
 //! ```
 //! A lease is written whole each time that it is granted, so that the last record about a session says all of it, and a record
 //! that was lost is made good by the next. Later records take precedence: a lease ends whatever held its address, or was of its
-//! subscriber, before. So every prefix of a log describes a state in which no address is assigned twice.
+//! subscriber (with several sessions: of this number of its own, `seat`), before. So every prefix of a log describes a state in which no address is assigned twice.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
 use std::fmt;
@@ -213,7 +213,11 @@ impl fmt::Display for Change {
         match self {
             Change::Lease { session, subscriber, start_s, counters, lease } => {
                 let Device { line, mac, relay } = &lease.device;
-                write!(f, "lease {session} {subscriber} {line} {mac} {}", lease.address)?;
+                write!(f, "lease {session} {subscriber}")?;
+                if lease.seat > 0 {
+                    write!(f, " seat {}", lease.seat)?;
+                }
+                write!(f, " {line} {mac} {}", lease.address)?;
                 if let Some(prefix) = lease.prefix {
                     write!(f, " prefix {prefix}")?;
                 }
@@ -348,6 +352,7 @@ fn read(words: &mut Words<'_>) -> Result<Record, String> {
 
 fn lease(words: &mut Words<'_>) -> Result<Change, String> {
     let (session, subscriber) = (session(words)?, words.value("a subscriber")?);
+    let seat = if words.takes("seat") { words.number("number of a seat")? } else { 0 };
     let (line, mac) = (words.value("a line")?, words.value("a MAC address")?);
     let address = words.number("IPv4 address")?;
     let prefix = if words.takes("prefix") { Some(words.value("a prefix")?) } else { None };
@@ -362,7 +367,7 @@ fn lease(words: &mut Words<'_>) -> Result<Change, String> {
     words.expect("for")?;
     let lease_s = words.number("number of seconds")?;
     let device = Device { line, mac, relay };
-    let lease = Lease { device, address, prefix, client_id, granted_s, lease_s, ppp, account };
+    let lease = Lease { device, seat, address, prefix, client_id, granted_s, lease_s, ppp, account };
     Ok(Change::Lease { session, subscriber, start_s, counters: counters(words)?, lease })
 }
 
@@ -425,6 +430,7 @@ mod tests {
             "1 8 lease 8 anna access1 02:00:00:00:00:01 100.64.0.2 ppp 7/1500/1492/4294967295/0 start 7 granted 9 for 0 counted 0 0 0 0",
             "1 8 lease 8 anna access1 02:00:00:00:00:01 100.64.0.2 ppp 7/1500/1492/1/0 acct 00000000000000ff waits class a \
              timeout 9 start 7 granted 9 for 0 counted 0 0 0 0",
+            "1 8 lease 8 anna seat 2 access1 02:00:00:00:00:01 100.64.0.2 start 7 granted 9 for 1 counted 0 0 0 0",
             "1 9 end 8 anna 100.64.0.2 released counted 0 18446744073709551615 0 0",
             "1 9 end 8 anna 100.64.0.2 released at 1790000000 counted 0 0 0 0",
             "1 9 accounted 8 start",

@@ -41,6 +41,9 @@ pub struct Session {
     pub grace_until: Option<Duration>,
 }
 
+/// In place of the address of a session that has IPv6 alone.
+pub const NO_ADDRESS: Ipv4Addr = Ipv4Addr::UNSPECIFIED;
+
 /// A device of a customer, and where it is.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Device {
@@ -57,7 +60,9 @@ pub struct Device {
 pub struct Lease {
     /// The device that has the address.
     pub device: Device,
-    /// The address.
+    /// Which of the sessions of its subscriber it is, from 0 on.
+    pub seat: u16,
+    /// The address of IPv4; [`NO_ADDRESS`]: it has IPv6 alone.
     pub address: Ipv4Addr,
     /// The prefix of IPv6 of its link, if it has one.
     pub prefix: Option<LinkPrefix>,

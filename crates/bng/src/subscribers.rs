@@ -13,9 +13,13 @@ use crate::prefix::LinkPrefix;
 use crate::session::{Device, Session};
 use crate::subscriber::{Key, Service, Subscriber};
 
-/// A subscriber, and what it has.
+/// A subscriber, and what it has; with several sessions at a time, one of these for each of them (a seat).
 #[derive(Debug)]
 pub(crate) struct Entry {
+    /// The first seat of the subscriber, which has its own address, prefix and routes.
+    pub(crate) main: Index,
+    /// Number of this one, 0 for the first.
+    pub(crate) seat: u16,
     pub(crate) subscriber: Subscriber,
     pub(crate) on_disk: OnDisk,
     pub(crate) online: Option<Online>,
@@ -86,22 +90,26 @@ pub(crate) struct Offer {
     pub(crate) address: Ipv4Addr,
     pub(crate) prefix: Option<LinkPrefix>,
     pub(crate) until: Duration,
-    /// Which device AAA has accepted, if it was asked.
-    pub(crate) permit: Option<Box<Permit>>,
-}
-
-impl Offer {
-    /// Whether AAA has accepted this device, or was not asked.
-    pub(crate) fn is_for(&self, device: &Device) -> bool {
-        self.permit.as_ref().is_none_or(|permit| permit.device == *device)
-    }
-}
-
-/// What AAA has said of a device that has no session yet.
-#[derive(Debug, Clone)]
-pub(crate) struct Permit {
+    /// Which device it was offered to.
     pub(crate) device: Device,
-    pub(crate) account: Account,
+    /// What AAA has said of the device, if it was asked.
+    pub(crate) permit: Option<Box<Account>>,
+}
+
+impl Entry {
+    fn new(subscriber: Subscriber, on_disk: OnDisk, main: Index) -> Entry {
+        Entry {
+            main,
+            seat: 0,
+            subscriber,
+            on_disk,
+            online: None,
+            offer: None,
+            last_address: None,
+            last_prefix: None,
+            declined: Vec::new(),
+        }
+    }
 }
 
 /// All subscribers.
@@ -110,6 +118,8 @@ pub(crate) struct Subscribers {
     entries: Vec<Option<Entry>>,
     unused: Vec<Index>,
     by_name: BTreeMap<Name, Index>,
+    /// Further seats of subscribers, the one with number 1 first.
+    seats: HashMap<Index, Vec<Index>>,
     by_key: HashMap<Key, Index>,
     /// Public addresses of NAT profiles, one to one.
     by_public: HashMap<Ipv4Addr, Index>,
@@ -160,8 +170,10 @@ impl Subscribers {
             self.forget_public(index);
             self.take_key(subscriber.key.clone(), index);
             self.take_public(subscriber.nat, index);
-            if let Some(entry) = self.get_mut(index) {
-                (entry.subscriber, entry.on_disk) = (subscriber, on_disk);
+            for seat in self.seats(index) {
+                if let Some(entry) = self.get_mut(seat) {
+                    (entry.subscriber, entry.on_disk) = (subscriber.clone(), on_disk);
+                }
             }
             return index;
         }
@@ -169,31 +181,61 @@ impl Subscribers {
         self.by_name.insert(subscriber.name.clone(), index);
         self.take_key(subscriber.key.clone(), index);
         self.take_public(subscriber.nat, index);
-        let entry = Entry {
-            subscriber,
-            on_disk,
-            online: None,
-            offer: None,
-            last_address: None,
-            last_prefix: None,
-            declined: Vec::new(),
-        };
+        self.put(index, Entry::new(subscriber, on_disk, index));
+        index
+    }
+
+    fn put(&mut self, index: Index, entry: Entry) {
         match self.entries.get_mut(index.0 as usize) {
             Some(place) => *place = Some(entry),
             None => self.entries.push(Some(entry)),
         }
-        index
+    }
+
+    /// The first seat of the subscriber that this one is of.
+    pub(crate) fn main(&self, index: Index) -> Index {
+        self.get(index).map_or(index, |entry| entry.main)
+    }
+
+    /// All seats of a subscriber, the first one first.
+    pub(crate) fn seats(&self, main: Index) -> Vec<Index> {
+        let others = self.seats.get(&main).into_iter().flatten().copied();
+        std::iter::once(main).chain(others).collect()
+    }
+
+    /// The seat with this number, which is added where it is missing.
+    pub(crate) fn seat(&mut self, main: Index, number: u16) -> Index {
+        loop {
+            let seats = self.seats(main);
+            if let Some(found) = seats.get(usize::from(number)) {
+                return *found;
+            }
+            let Some(entry) = self.get(main) else { return main };
+            let (subscriber, on_disk) = (entry.subscriber.clone(), entry.on_disk);
+            let index = self.unused.pop().unwrap_or(Index(self.entries.len() as u32));
+            let seat = Entry { seat: seats.len() as u16, ..Entry::new(subscriber, on_disk, main) };
+            self.put(index, seat);
+            self.seats.entry(main).or_default().push(index);
+        }
+    }
+
+    /// All seats of all subscribers.
+    pub(crate) fn all(&self) -> impl Iterator<Item = (Index, &Entry)> {
+        (0..).map(Index).zip(&self.entries).filter_map(|(index, entry)| Some((index, entry.as_ref()?)))
     }
 
     /// Removes a subscriber.
     pub(crate) fn remove(&mut self, index: Index) {
         self.forget_key(index);
         self.forget_public(index);
-        let entry = self.entries.get_mut(index.0 as usize).and_then(Option::take);
-        if let Some(entry) = entry {
-            self.by_name.remove(&entry.subscriber.name);
-            self.unused.push(index);
+        for seat in self.seats(index) {
+            let entry = self.entries.get_mut(seat.0 as usize).and_then(Option::take);
+            if let Some(entry) = entry {
+                self.by_name.remove(&entry.subscriber.name);
+                self.unused.push(seat);
+            }
         }
+        self.seats.remove(&index);
     }
 
     fn take_key(&mut self, key: Key, index: Index) {

@@ -15,7 +15,7 @@ use crate::line::Line;
 use crate::mac::Mac;
 use crate::name::Name;
 use crate::ppp::endpoint::End;
-use crate::session::EndCause;
+use crate::session::{EndCause, NO_ADDRESS};
 use crate::step::Step;
 pub use crate::traced::{Direction, TraceFrame};
 use crate::watch::{Watched, Watches, Whom};
@@ -73,11 +73,16 @@ impl fmt::Display for Outcome {
         match self {
             Outcome::Dropped(reason) => f.write_str(reason.meaning()),
             Outcome::Asked => f.write_str("a RADIUS server is asked, and has not answered yet"),
+            Outcome::Offered(NO_ADDRESS) => {
+                f.write_str("IPv6 was offered, and the client has not asked for it")
+            }
             Outcome::Offered(address) => {
                 write!(f, "{address} was offered, and the client has not asked for it")
             }
             Outcome::Refused(reason) => write!(f, "its request was refused (DHCPNAK): {}", reason.meaning()),
+            Outcome::Waiting(NO_ADDRESS) => f.write_str("its session is being written to disk"),
             Outcome::Waiting(address) => write!(f, "the lease of {address} is being written to disk"),
+            Outcome::Up(NO_ADDRESS) => f.write_str("it has a session with IPv6 alone"),
             Outcome::Up(address) => write!(f, "it has a session with {address}"),
             Outcome::Ended(cause) => write!(f, "its session has ended: {cause}"),
             Outcome::LinkEnded(end) => end.fmt(f),

@@ -5,7 +5,8 @@ use std::net::Ipv4Addr;
 
 use anyhow::Result;
 use weir_bng::{
-    AddSession, Counters, LinkPrefix, Mac, Name, Nat, NodeCommand, Rates, Service, SessionId, Status, Tags,
+    AddSession, Counters, LinkPrefix, Mac, NO_ADDRESS, Name, Nat, NodeCommand, Rates, Service, SessionId,
+    Status, Tags,
 };
 use weir_plane::{
     AccessState, Command, MacText, NatProfile, Prefix, SubscriberCommand, SubscriberCount, SubscriberEntry,
@@ -90,7 +91,8 @@ fn entry(add: &AddSession) -> SubscriberEntry {
     let link = prefix.map(|prefix| Prefix { address: prefix.network().into(), len: LinkPrefix::LEN });
     let Service { rates, status, plan, group, nat, routes } = service;
     let routes = routes.iter().map(|route| Prefix { address: route.address(), len: route.prefix_len() });
-    let prefixes = [Some(Prefix { address: (*address).into(), len: 32 }), link].into_iter().flatten();
+    let own = (*address != NO_ADDRESS).then(|| Prefix { address: (*address).into(), len: 32 });
+    let prefixes = [own, link].into_iter().flatten();
     let name = |name: &Option<Name>| name.as_ref().map(ToString::to_string);
     SubscriberEntry {
         session: session.0,

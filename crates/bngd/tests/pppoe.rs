@@ -369,7 +369,10 @@ fn devices_dial_in_and_a_program_that_is_killed_loses_no_session() {
     // Another version of the program, which finds the database of the one before.
     rig.upgrade_bngd(|store| {
         let db = rusqlite::Connection::open(store.join("bng.db")).expect("a database");
-        let before = "DROP TABLE interims; DROP TABLE accounting_on; ALTER TABLE subscribers DROP COLUMN nat; PRAGMA user_version = 6";
+        let before = "CREATE TABLE before AS SELECT id, subscriber, line, mac, relay, address, client_id, start_s, granted_s, lease_s,
+                down_frames, down_bytes, up_frames, up_bytes, revision, ppp, prefix, account FROM sessions;
+            DROP TABLE sessions; ALTER TABLE before RENAME TO sessions; ALTER TABLE subscribers DROP COLUMN routes;
+            ALTER TABLE subscribers DROP COLUMN pool; ALTER TABLE subscribers DROP COLUMN prefix_pool; PRAGMA user_version = 7";
         db.execute_batch(before).expect("the schema of before");
     });
     assert_eq!(addresses(&before), addresses(&rig.agree("after the upgrade")));

@@ -20,13 +20,14 @@ use crate::radius::attribute::Attributes;
 use crate::radius::limits::quotas;
 use crate::radius::plans::PlanWish;
 use crate::route::{FramedRoute, MOST_ROUTES};
-use crate::session::Device;
+use crate::session::{Device, NO_ADDRESS};
 use crate::subscriber::{Key, Status, Subscriber};
 use crate::subscribers::{Index, OnDisk};
 
 /// What a subscriber gets that may come online.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Given {
+    /// [`NO_ADDRESS`]: it has IPv6 alone.
     pub(super) address: Ipv4Addr,
     /// `None`: it has IPv4 alone.
     pub(super) prefix: Option<LinkPrefix>,
@@ -145,7 +146,9 @@ impl Bng {
 
     /// Whether a subscriber has an address, by its session or an offer, or may get it.
     pub(super) fn may_have(&self, address: Ipv4Addr, index: Index) -> bool {
-        self.addresses.holder(address) == Some(index) || self.addresses.is_free_for(address, index)
+        address == NO_ADDRESS
+            || self.addresses.holder(address) == Some(index)
+            || self.addresses.is_free_for(address, index)
     }
 
     /// What a subscriber gets, if it may come online with this device.
@@ -167,7 +170,7 @@ impl Bng {
         if self.config.rates(&entry.subscriber.plan).is_none() {
             return Err(DropReason::PlanUnknown.into());
         }
-        if is_elsewhere && self.config.moves == Moves::Refuse {
+        if is_elsewhere && self.has_one_seat() && self.config.moves == Moves::Refuse {
             return Err(DropReason::SessionElsewhere.into());
         }
         self.check_places(index, device)?;
@@ -175,10 +178,14 @@ impl Bng {
         let prefix_pool = wishes.prefix_pool.or_else(|| entry.subscriber.prefix_pool.clone());
         let current =
             self.current_address(index).filter(|address| self.addresses.is_of(*address, pool.as_ref()));
+        // Without any pool of IPv4 logins have IPv6 alone.
+        let fixed = entry.subscriber.fixed_address;
+        let has_ipv6_alone = self.addresses.pools().is_empty() && pool.is_none() && fixed.is_none();
         let address = match (wishes.address, current) {
             (Some(wish), _) if self.may_have(wish, index) => wish,
             (Some(_), _) => return Err(DropReason::FixedAddressInUse.into()),
             (None, Some(current)) => current,
+            (None, None) if has_ipv6_alone => NO_ADDRESS,
             (None, None) => self.choose_address(index, wishes.of_client, pool.as_ref(), out)?,
         };
         // A relayed device is not on the line: it hears no advertisement.
@@ -186,7 +193,10 @@ impl Bng {
             Some(_) => None,
             None => self.prefix_for(index, wishes.prefix, prefix_pool.as_ref(), out)?,
         };
-        Ok(Given { address, prefix })
+        match (address, prefix) {
+            (NO_ADDRESS, None) => Err(DropReason::PoolExhausted.into()),
+            _ => Ok(Given { address, prefix }),
+        }
     }
 }
 

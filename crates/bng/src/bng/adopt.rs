@@ -8,7 +8,7 @@ use super::{Bng, Deadline, Outputs};
 use crate::io::{AddSession, Event, NodeCommand, Output};
 use crate::name::Name;
 use crate::record::{Change, Record};
-use crate::session::{Counters, EndCause, Lease, Session, SessionId};
+use crate::session::{Counters, EndCause, Lease, NO_ADDRESS, Session, SessionId};
 use crate::subscribers::{Index, OnDisk, Online, Timers};
 
 impl Bng {
@@ -32,7 +32,9 @@ impl Bng {
             // Its record may never have been written.
             Change::SubscriberRemoved(name) => {
                 if let Some(index) = self.subscribers.of_name(&name) {
-                    self.adopt_end(index, EndCause::SubscriberChanged, None, Counters::default());
+                    for seat in self.subscribers.seats(index) {
+                        self.adopt_end(seat, EndCause::SubscriberChanged, None, Counters::default());
+                    }
                     self.forget_subscriber(index);
                 }
             }
@@ -51,38 +53,35 @@ impl Bng {
                 }
                 self.prefixes.was_used(prefix);
             }
-            Change::Lease { session, subscriber, start_s, counters, mut lease } => {
-                let index = self.known(&subscriber)?;
-                let subscriber = self.name(index).unwrap_or(subscriber);
-                self.config.share_port(&mut lease.device.line.port);
-                let lease_end = match lease.ppp {
-                    Some(_) => Duration::MAX,
-                    None => self.now.at + self.left(&lease),
-                };
+            Change::Lease { session, subscriber, start_s, counters, lease } => {
                 let session = Session {
                     id: session,
                     subscriber,
                     lease,
                     start_s,
                     counters,
-                    lease_end,
+                    lease_end: Duration::MAX,
                     grace_until: None,
                 };
-                self.adopt_session(index, session);
+                self.adopt_lease(session)?;
             }
             Change::End { session, subscriber, address, cause, ended_s, counters } => {
-                let index = self.known(&subscriber)?;
-                if self.sessions.get(&session) == Some(&index) {
-                    self.adopt_end(index, cause, ended_s, counters);
+                let main = self.known(&subscriber)?;
+                let seat = self.sessions.get(&session).copied();
+                let seat = seat.filter(|seat| self.subscribers.main(*seat) == main);
+                if let Some(seat) = seat {
+                    self.adopt_end(seat, cause, ended_s, counters);
                 }
-                if let Some(entry) = self.subscribers.get_mut(index) {
+                let entry = self.subscribers.get_mut(seat.unwrap_or(main));
+                if let Some(entry) = entry.filter(|_| address != NO_ADDRESS) {
                     entry.last_address = Some(address);
                 }
             }
             Change::Declined { address, subscriber, until_s } => {
                 let index = self.known(&subscriber)?;
-                if self.addresses.holder(address) == Some(index) {
-                    self.adopt_end(index, EndCause::Declined, None, Counters::default());
+                let holder = self.addresses.holder(address);
+                if let Some(seat) = holder.filter(|seat| self.subscribers.main(*seat) == index) {
+                    self.adopt_end(seat, EndCause::Declined, None, Counters::default());
                 }
                 // If the clock was set back meanwhile, it is no longer than it would have been from now on.
                 let left = until_s.saturating_sub(self.now.wall_s).min(self.config.quarantine.as_secs());
@@ -124,9 +123,26 @@ impl Bng {
         Duration::from_secs(u64::from(lease.lease_s).saturating_sub(passed_s))
     }
 
+    /// A lease of the records, whose end is not known yet.
+    fn adopt_lease(&mut self, mut session: Session) -> Result<(), String> {
+        let main = self.known(&session.subscriber)?;
+        let index = self.subscribers.seat(main, session.lease.seat);
+        session.subscriber = self.name(index).unwrap_or(session.subscriber);
+        self.config.share_port(&mut session.lease.device.line.port);
+        if session.lease.ppp.is_none() {
+            session.lease_end = self.now.at + self.left(&session.lease);
+        }
+        self.adopt_session(index, session);
+        Ok(())
+    }
+
     /// Whatever held the address ends, and the session that the subscriber had.
     fn adopt_session(&mut self, index: Index, session: Session) {
         let Lease { address, prefix, .. } = session.lease;
+        // It has another seat now.
+        if let Some(before) = self.sessions.get(&session.id).copied().filter(|before| *before != index) {
+            self.remove_session(before);
+        }
         let is_renewal = |online: &Online| online.session.id == session.id;
         let is_own = self.online_mut(index).is_some_and(|online| is_renewal(online));
         let of_address = self.addresses.holder(address);
@@ -142,7 +158,7 @@ impl Bng {
             false => self.adopt_end(index, EndCause::Replaced, None, Counters::default()),
         }
         self.quarantine_ends(address);
-        self.addresses.hold(address, index);
+        self.hold_address(address, index);
         prefix.into_iter().for_each(|prefix| self.prefixes.hold(prefix, index));
         self.sessions.insert(session.id, index);
         self.places.insert(&session.lease.device, session.id);

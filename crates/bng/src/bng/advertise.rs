@@ -106,7 +106,8 @@ impl Bng {
     ) -> Result<(), DropReason> {
         let keys = [Key::Line(line.clone()), Key::Mac(mac)];
         let known: Vec<Index> = keys.iter().filter_map(|key| self.subscribers.of_key(key)).collect();
-        let online = known.iter().copied().find(|index| self.is_of(*index, line, mac));
+        let mut seats = known.iter().flat_map(|index| self.subscribers.seats(*index));
+        let online = seats.find(|index| self.is_of(*index, line, mac));
         // Devices ask for routers before they have a lease.
         let missing = if known.is_empty() { DropReason::NoSubscriber } else { DropReason::NoPrefix };
         self.solicited(online.ok_or(missing)?, packet, out)

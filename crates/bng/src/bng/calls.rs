@@ -46,7 +46,7 @@ use crate::pppoe::session::SessionFrame;
 use crate::prefix::interface_id;
 use crate::radius::client::Client;
 use crate::random::{Random, mac_sha256};
-use crate::session::{Device, EndCause, LineRates, PppLink, Session, SessionId};
+use crate::session::{Device, EndCause, LineRates, NO_ADDRESS, PppLink, Session, SessionId};
 use crate::subscribers::Index;
 use crate::why::{Direction, Outcome, TraceFrame};
 
@@ -329,7 +329,7 @@ impl Bng {
         let pppoe = self.config.pppoe.clone().unwrap_or_default();
         let given = Given { address: session.lease.address, prefix: session.lease.prefix };
         let ipv6 = given.prefix.and_then(|_| self.interface_ids(&key.line, mac)).map(Layer::Ipv6);
-        let layers = [Some(Layer::Ipv4(self.ppp_addresses(given.address))), ipv6];
+        let layers = [self.ppp_addresses(given.address).map(Layer::Ipv4), ipv6];
         let layers: Vec<Layer> = layers.into_iter().flatten().collect();
         let random = &mut self.calls.random;
         let endpoint = Endpoint::opened(role(&pppoe), ppp.agreed, &layers, pppoe.timers, random);
@@ -630,12 +630,15 @@ impl Bng {
         Some(InterfaceIds { own: interface_id(own), peer: interface_id(mac) })
     }
 
-    /// What IPCP says of an address.
-    fn ppp_addresses(&self, client: Ipv4Addr) -> Addresses {
+    /// What IPCP says of an address; `None`: it is refused.
+    fn ppp_addresses(&self, client: Ipv4Addr) -> Option<Addresses> {
+        if client == NO_ADDRESS {
+            return None;
+        }
         let none = Ipv4Addr::UNSPECIFIED;
         let pool = self.addresses.pool(client).or(self.addresses.pools().first());
         let dns = [0, 1].map(|at| self.config.dns.get(at).copied().unwrap_or(none));
-        Addresses { gateway: pool.map_or(none, |pool| pool.router), client, dns }
+        Some(Addresses { gateway: pool.map_or(none, |pool| pool.router), client, dns })
     }
 }
 

@@ -136,13 +136,16 @@ impl Bng {
             }
             Status::Active | Status::Walled => Some(EndCause::SubscriberChanged),
         };
+        let seats = self.subscribers.seats(index);
         if let Some(cause) = cause {
-            self.withdraw_offer(index);
-            self.end(index, cause, out);
+            for seat in &seats {
+                self.withdraw_offer(*seat);
+                self.end(*seat, cause, out);
+            }
         }
         self.set_subscriber(subscriber.clone(), OnDisk::NotYet);
         self.store(Change::Subscriber(subscriber), out);
-        self.tell_node(index, out);
+        seats.into_iter().for_each(|seat| self.tell_node(seat, out));
         Ok(())
     }
 
@@ -170,7 +173,8 @@ impl Bng {
 
     fn remove_subscriber(&mut self, name: &Name, out: &mut Outputs) -> Result<(), CommandError> {
         let index = self.index(name)?;
-        self.end(index, EndCause::SubscriberChanged, out);
+        let seats = self.subscribers.seats(index).into_iter();
+        seats.for_each(|seat| self.end(seat, EndCause::SubscriberChanged, out));
         self.forget_subscriber(index);
         self.store(Change::SubscriberRemoved(name.clone()), out);
         Ok(())
@@ -224,7 +228,8 @@ impl Bng {
 
     /// The last record of a subscriber is on disk.
     pub(super) fn subscriber_is_stored(&mut self, index: Option<Index>) {
-        if let Some(entry) = index.and_then(|index| self.subscribers.get_mut(index)) {
+        let main = index.map(|index| self.subscribers.main(index));
+        if let Some(entry) = main.and_then(|main| self.subscribers.get_mut(main)) {
             entry.on_disk = OnDisk::Yes;
         }
     }
@@ -257,14 +262,16 @@ impl Bng {
         fixed_prefix.into_iter().for_each(|prefix| self.prefixes.unreserve(prefix, index));
     }
 
-    /// Removes a subscriber that has no session.
+    /// Removes a subscriber that has no session any more.
     pub(super) fn forget_subscriber(&mut self, index: Index) {
-        self.withdraw_offer(index);
+        for seat in self.subscribers.seats(index) {
+            self.withdraw_offer(seat);
+            self.forget_held_off(seat);
+        }
         self.unreserve(index);
         if let Some(key) = self.subscribers.get(index).map(|entry| entry.subscriber.key.clone()) {
             self.forget_answer(&key);
         }
-        self.forget_held_off(index);
         self.subscribers.remove(index);
     }
 }

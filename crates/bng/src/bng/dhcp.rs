@@ -27,7 +27,7 @@ use crate::mac::Mac;
 use crate::name::Name;
 use crate::pppoe;
 use crate::prefix::LinkPrefix;
-use crate::session::{Device, EndCause, PppLink};
+use crate::session::{Device, EndCause, NO_ADDRESS, PppLink};
 use crate::subscriber::{Key, Status};
 use crate::subscribers::{Index, Offer};
 use crate::why::{Direction, Outcome, TraceFrame};
@@ -160,6 +160,7 @@ impl Bng {
         if !self.limiter.takes(self.now.at, &(line, Some(index)), limit) {
             return Err(DropReason::SubscriberRate.into());
         }
+        let index = self.seat_of_request(index, &device, &request.ask)?;
         if self.asks_for_renewal(index, &device, &request) {
             return self.ask_for_device(Some(index), device, request, src_mac, out);
         }
@@ -212,7 +213,9 @@ impl Bng {
         let online = self.online_device(line, request);
         let is_direct = request.relay().is_some() || request.src_mac == mac;
         match (online, known) {
-            (Some((index, device)), known) if known.is_none_or(|known| known == index) => {
+            (Some((index, device)), known)
+                if known.is_none_or(|known| known == self.subscribers.main(index)) =>
+            {
                 Ok(Sender::Known(index, device))
             }
             _ if !is_direct => Err(DropReason::ChaddrMismatch),
@@ -258,7 +261,9 @@ impl Bng {
             Status::Active | Status::Walled if self.config.rates(&entry.subscriber.plan).is_none() => {
                 Err(DropReason::PlanUnknown)
             }
-            Status::Active | Status::Walled if is_elsewhere && self.config.moves == Moves::Refuse => {
+            Status::Active | Status::Walled
+                if is_elsewhere && self.has_one_seat() && self.config.moves == Moves::Refuse =>
+            {
                 Err(DropReason::SessionElsewhere)
             }
             Status::Active | Status::Walled => self.check_places(call.index, &call.device),
@@ -279,9 +284,11 @@ impl Bng {
         let frame = self.reply(call, MessageType::Offer, Some(address))?;
         let until = self.now.at + self.config.offer;
         let entry = self.subscribers.get(call.index);
-        let before = entry.and_then(|entry| entry.offer.clone()).filter(|before| before.is_for(&call.device));
+        let before =
+            entry.and_then(|entry| entry.offer.clone()).filter(|before| before.device == call.device);
         let (prefix, permit) = before.map_or((None, None), |before| (before.prefix, before.permit));
-        self.hold_offer(call.index, Offer { address, prefix, until, permit });
+        let device = call.device.clone();
+        self.hold_offer(call.index, Offer { address, prefix, until, device, permit });
         Ok(Answered::Now(Outcome::Offered(address), frame))
     }
 
@@ -289,7 +296,8 @@ impl Bng {
     pub(super) fn current_address(&self, index: Index) -> Option<Ipv4Addr> {
         let entry = self.subscribers.get(index)?;
         let online = entry.online.as_ref().map(|online| online.session.lease.address);
-        online.or_else(|| entry.offer.as_ref().map(|offer| offer.address))
+        let offered = || entry.offer.as_ref().map(|offer| offer.address);
+        online.or_else(offered).filter(|address| *address != NO_ADDRESS)
     }
 
     /// An address for a subscriber that has none.
@@ -301,7 +309,7 @@ impl Bng {
         out: &mut Outputs,
     ) -> Result<Ipv4Addr, DropReason> {
         let entry = self.subscribers.get(index).ok_or(DropReason::NoSubscriber)?;
-        if let Some(fixed) = entry.subscriber.fixed_address {
+        if let Some(fixed) = entry.subscriber.fixed_address.filter(|_| entry.seat == 0) {
             return match self.addresses.is_free_for(fixed, index) {
                 true => Ok(fixed),
                 false if self.addresses.is_declined(fixed) => Err(DropReason::FixedAddressDeclined),
@@ -341,7 +349,8 @@ impl Bng {
         out: &mut Outputs,
     ) -> Result<Option<LinkPrefix>, DropReason> {
         let entry = self.subscribers.get(index).ok_or(DropReason::NoSubscriber)?;
-        let (wish, last) = (wish.or(entry.subscriber.fixed_prefix), entry.last_prefix);
+        let fixed = entry.subscriber.fixed_prefix.filter(|_| entry.seat == 0);
+        let (wish, last) = (wish.or(fixed), entry.last_prefix);
         let pool = pool.or(entry.subscriber.prefix_pool.as_ref());
         if pool.is_some_and(|name| !self.prefixes.has_pool(name)) {
             return Err(DropReason::PoolUnknown);
@@ -368,13 +377,14 @@ impl Bng {
     /// DHCPREQUEST: the lease of an address, if it is the one that the subscriber has or may have.
     fn lease(&mut self, call: Call, address: Ipv4Addr, out: &mut Outputs) -> Result<Answered, DropReason> {
         let permitted = self.subscribers.get(call.index).and_then(|entry| entry.offer.as_ref());
-        let permitted = permitted.filter(|offer| offer.permit.is_some() && offer.is_for(&call.device));
+        let permitted = permitted.filter(|offer| offer.permit.is_some() && offer.device == call.device);
         let permitted = permitted.map(|offer| offer.address);
         let may_have = match permitted.or_else(|| self.current_address(call.index)) {
             Some(current) => current == address,
             None => {
                 let entry = self.subscribers.get(call.index);
-                let fixed = entry.and_then(|entry| entry.subscriber.fixed_address);
+                let fixed = entry.filter(|entry| entry.seat == 0);
+                let fixed = fixed.and_then(|entry| entry.subscriber.fixed_address);
                 fixed.is_none_or(|fixed| fixed == address) && self.addresses.is_free_for(address, call.index)
             }
         };

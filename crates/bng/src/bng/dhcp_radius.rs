@@ -32,9 +32,9 @@ use crate::radius::access::{Access, Place, device_request, reject_message};
 use crate::radius::attribute::Attributes;
 use crate::radius::client::{Failure, Token};
 use crate::radius::packet::code;
-use crate::session::{Device, EndCause};
+use crate::session::{Device, EndCause, NO_ADDRESS};
 use crate::subscriber::Key;
-use crate::subscribers::{Entry, Index, Offer, Permit};
+use crate::subscribers::{Entry, Index, Offer};
 use crate::why::Outcome;
 
 /// Most clients that are remembered because a server has rejected them.
@@ -170,16 +170,16 @@ impl Bng {
     /// The subscriber that RADIUS has accepted with this device: it is online, or has an offer.
     pub(super) fn accepted_before(&self, device: &Device, request: &Request) -> Option<Index> {
         let user_name = Seen::of(device, request).user_name(self.config.aaa.dhcp.as_ref()?)?;
-        let index = self.subscribers.of_key(&Key::Login(login_of(user_name.as_bytes())?))?;
-        let entry = self.subscribers.get(index)?;
-        let has_permit = |offer: &Offer| offer.permit.as_ref().is_some_and(|permit| permit.device == *device);
-        (is_online(entry, device) || entry.offer.as_ref().is_some_and(has_permit)).then_some(index)
+        let main = self.subscribers.of_key(&Key::Login(login_of(user_name.as_bytes())?))?;
+        let has_permit = |offer: &Offer| offer.permit.is_some() && offer.device == *device;
+        let is_of = |entry: &Entry| is_online(entry, device) || entry.offer.as_ref().is_some_and(has_permit);
+        self.subscribers.seats(main).into_iter().find(|seat| self.subscribers.get(*seat).is_some_and(is_of))
     }
 
     /// What AAA has said of the device of a call when it was offered its address.
     pub(super) fn permitted(&self, call: &Call) -> Option<Account> {
-        let permit = self.subscribers.get(call.index)?.offer.as_ref()?.permit.as_ref()?;
-        (permit.device == call.device).then(|| permit.account.clone())
+        let offer = self.subscribers.get(call.index)?.offer.as_ref()?;
+        offer.permit.as_ref().filter(|_| offer.device == call.device).map(|account| (**account).clone())
     }
 
     /// Whether RADIUS is asked for the renewal of a session that it has accepted.
@@ -296,18 +296,22 @@ impl Bng {
             Ask::Select { address, .. } | Ask::Reboot { address } | Ask::Renew { address } => Some(address),
             Ask::Decline { .. } | Ask::Release { .. } | Ask::Inform { .. } => None,
         };
+        let index = self.seat_for(index, &pending.device)?;
         if self.still_has(index, &pending.device) {
             let account = pending.account(facts, is_walled);
             return self.renew(Pending { renews: Some(index), ..pending }, Some(account), out);
         }
         let wishes = Wishes { of_client, ..wishes };
         let given = self.admit(index, &pending.device, wishes, out)?;
+        if given.address == NO_ADDRESS {
+            return Err(DropReason::PoolExhausted.into());
+        }
         let facts = Facts { routes: self.routes_of(index, &routes, given)?, ..facts };
         let account = pending.account(facts, is_walled);
         let Given { address, prefix } = given;
         let (device, until) = (pending.device.clone(), self.now.at + self.config.offer);
-        let permit = Some(Box::new(Permit { device, account }));
-        self.hold_offer(index, Offer { address, prefix, until, permit });
+        let permit = Some(Box::new(account));
+        self.hold_offer(index, Offer { address, prefix, until, device, permit });
         let Pending { device, request, src_mac, .. } = pending;
         self.request_of(Call { index, device, request, src_mac, account: None }, out)
     }

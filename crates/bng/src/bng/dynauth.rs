@@ -221,6 +221,9 @@ impl Bng {
         if let Some(plan) = plan.filter(|plan| *plan != subscriber.plan) {
             self.set_subscriber(Subscriber { plan, ..subscriber }, OnDisk::NotYet);
             self.store_subscriber(index, out);
+            // Its other sessions have the same plan.
+            let seats = self.subscribers.seats(self.subscribers.main(index)).into_iter();
+            seats.filter(|seat| *seat != index).for_each(|seat| self.tell_node(seat, out));
         }
         let account = account.unwrap_or_else(|| self.ledger_account());
         let own = account.facts.limits;

@@ -74,7 +74,7 @@ impl Bng {
         Sizes {
             subscribers: self.subscribers.len(),
             sessions: self.sessions.len(),
-            offers: self.subscribers.iter().filter(|(_, entry)| entry.offer.is_some()).count(),
+            offers: self.subscribers.all().filter(|(_, entry)| entry.offer.is_some()).count(),
             addresses: self.addresses.len(),
             waiting_answers: self.asking()
                 + self.dhcp_asks.len()
@@ -92,7 +92,7 @@ impl Bng {
     /// The subscriber of a name, and its session.
     pub fn subscriber(&self, name: &Name) -> Option<(&Subscriber, Option<&Session>)> {
         let entry = self.subscribers.get(self.subscribers.of_name(name)?)?;
-        Some((&entry.subscriber, entry.session()))
+        Some((&entry.subscriber, self.first_session(entry)))
     }
 
     /// Subscribers behind a name and their sessions, in the order of their names.
@@ -100,7 +100,7 @@ impl Bng {
         &self,
         name: Option<&Name>,
     ) -> impl Iterator<Item = (&Subscriber, Option<&Session>)> {
-        self.subscribers.after(name).map(|entry| (&entry.subscriber, entry.session()))
+        self.subscribers.after(name).map(|entry| (&entry.subscriber, self.first_session(entry)))
     }
 
     /// Sessions behind a number of which a record is on disk, in the order in which they began.
@@ -178,9 +178,16 @@ impl Bng {
                 let until_s = self.now.wall_s + until.saturating_sub(self.now.at).as_secs();
                 others.push(Change::Declined { address: *address, subscriber: subscriber.clone(), until_s });
             }
-            if let Some(online) = &entry.online {
+            let seats = self.subscribers.seats(index).into_iter();
+            for online in seats.filter_map(|seat| self.subscribers.get(seat)?.online.as_ref()) {
                 let Session { id: session, start_s, counters, lease, .. } = online.session.clone();
-                others.push(Change::Lease { session, subscriber, start_s, counters, lease });
+                others.push(Change::Lease {
+                    session,
+                    subscriber: subscriber.clone(),
+                    start_s,
+                    counters,
+                    lease,
+                });
             }
         }
         let changes = subscribers.into_iter().chain(others).chain(self.unaccounted_changes());
@@ -265,11 +272,9 @@ impl Bng {
     fn why_unheard(&self, key: &Key) -> Why {
         let entry = self.subscribers.of_key(key).and_then(|index| self.subscribers.get(index));
         let subscriber = entry.map(|entry| entry.subscriber.name.clone());
-        let session = entry.and_then(Entry::session);
+        let session = entry.and_then(|entry| self.first_session(entry));
         let (step, reason) = match (entry, session) {
-            (_, Some(session)) => {
-                (Some(Step::Up), format!("it has a session with {}", session.lease.address))
-            }
+            (_, Some(session)) => (Some(Step::Up), Outcome::Up(session.lease.address).to_string()),
             (Some(entry), None) if entry.subscriber.status == Status::Blocked => {
                 (Some(Step::Status), DropReason::SubscriberBlocked.meaning().to_string())
             }
@@ -283,7 +288,7 @@ impl Bng {
 
 impl Entry {
     /// The session, if a record of it is on disk.
-    fn session(&self) -> Option<&Session> {
+    pub(super) fn session(&self) -> Option<&Session> {
         self.online.as_ref().filter(|online| online.is_stored).map(|online| &online.session)
     }
 }

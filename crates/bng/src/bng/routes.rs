@@ -49,13 +49,19 @@ impl Bng {
             let message = format!("{} by {gateway}, which is not the subscriber's", other.route);
             return Err(Refusal { reason: DropReason::RadiusRoute, message });
         }
-        let own = self.subscribers.get(index).map(|entry| entry.subscriber.routes.clone());
+        let own = self.own_routes(index);
         let routes = match framed {
-            [] => own.unwrap_or_default(),
+            [] => own,
             framed => framed.iter().map(|framed| framed.route).collect(),
         };
         self.check_routes(index, &routes)?;
         Ok(routes)
+    }
+
+    /// The networks of the subscriber itself, which its first session has.
+    fn own_routes(&self, index: Index) -> Vec<Route> {
+        let entry = self.subscribers.get(index).filter(|entry| entry.seat == 0);
+        entry.map(|entry| entry.subscriber.routes.clone()).unwrap_or_default()
     }
 
     /// Whether a subscriber may have these networks.
@@ -135,10 +141,11 @@ impl Bng {
 
     /// The account of a new session with the networks of its subscriber, unless AAA has said others.
     pub(super) fn with_fixed_routes(&mut self, index: Index, account: Option<Account>) -> Option<Account> {
-        let routes = self.subscribers.get(index).map(|entry| entry.subscriber.routes.clone());
-        let routes = routes.filter(|routes| !routes.is_empty());
+        let routes = self.own_routes(index);
         let is_said = account.as_ref().is_some_and(|account| account.facts.is_remote);
-        let Some(routes) = routes.filter(|_| !is_said) else { return account };
+        if is_said || routes.is_empty() {
+            return account;
+        }
         let account = account.unwrap_or_else(|| self.ledger_account());
         let facts = Arc::new(Facts { routes, ..(*account.facts).clone() });
         Some(Account { facts, ..account })

@@ -14,7 +14,7 @@ use crate::line::PortName;
 use crate::places::Places;
 use crate::plan::Plan;
 use crate::record::Change;
-use crate::session::{Counters, Device, EndCause, Lease, Session, SessionId};
+use crate::session::{Counters, Device, EndCause, Lease, NO_ADDRESS, Session, SessionId};
 use crate::subscriber::{Service, Subscriber};
 use crate::subscribers::{Entry, Index, Offer, OnDisk, Online, Timers};
 use crate::why::Outcome;
@@ -30,7 +30,9 @@ impl Bng {
         let Grant { device, client_id, address, prefix, lease_s, ppp, account, answer } = grant;
         self.supersede(index);
         let granted_s = self.now.wall_s;
-        let mut lease = Lease { device, address, prefix, client_id, granted_s, lease_s, ppp, account: None };
+        let seat = self.subscribers.get(index).map_or(0, |entry| entry.seat);
+        let mut lease =
+            Lease { device, seat, address, prefix, client_id, granted_s, lease_s, ppp, account: None };
         let is_same = |online: &Online| {
             let Lease { device, address: held, prefix: of, ppp: link, .. } = &online.session.lease;
             (device, *held, *of, *link) == (&lease.device, address, prefix, ppp)
@@ -57,7 +59,7 @@ impl Bng {
             }
         };
         self.withdraw_offer(index);
-        self.addresses.hold(address, index);
+        self.hold_address(address, index);
         prefix.into_iter().for_each(|prefix| self.prefixes.hold(prefix, index));
         self.trace(&answer.line, answer.mac, Outcome::Waiting(address));
         let lease_end = match ppp {
@@ -111,7 +113,8 @@ impl Bng {
 
     /// Writes the record of a subscriber that is not on disk as it is.
     pub(super) fn store_subscriber(&mut self, index: Index, out: &mut Outputs) {
-        let entry = self.subscribers.get(index).filter(|entry| entry.on_disk == OnDisk::NotYet);
+        let main = self.subscribers.get(self.subscribers.main(index));
+        let entry = main.filter(|entry| entry.on_disk == OnDisk::NotYet);
         if let Some(subscriber) = entry.map(|entry| entry.subscriber.clone()) {
             self.store(Change::Subscriber(subscriber), out);
         }
@@ -231,7 +234,7 @@ impl Bng {
         let entry = self.subscribers.get_mut(index)?;
         let online = entry.online.take()?;
         let Lease { address, prefix, .. } = online.session.lease;
-        entry.last_address = Some(address);
+        entry.last_address = Some(address).filter(|address| *address != NO_ADDRESS).or(entry.last_address);
         entry.last_prefix = prefix.or(entry.last_prefix);
         let is_offered = entry.offer.as_ref().is_some_and(|offer| offer.address == address);
         let is_prefix_offered = entry.offer.as_ref().is_some_and(|offer| offer.prefix == prefix);
@@ -319,10 +322,17 @@ impl Bng {
         self.end(index, EndCause::Expired, out);
     }
 
+    /// A subscriber has an address, if it has any.
+    pub(super) fn hold_address(&mut self, address: Ipv4Addr, index: Index) {
+        if address != NO_ADDRESS {
+            self.addresses.hold(address, index);
+        }
+    }
+
     /// An address is offered to a subscriber, in place of the one before.
     pub(super) fn hold_offer(&mut self, index: Index, offer: Offer) {
         self.withdraw_offer(index);
-        self.addresses.hold(offer.address, index);
+        self.hold_address(offer.address, index);
         offer.prefix.into_iter().for_each(|prefix| self.prefixes.hold(prefix, index));
         self.deadlines.insert((offer.until, Deadline::Offer(index)));
         if let Some(entry) = self.subscribers.get_mut(index) {

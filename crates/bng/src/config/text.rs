@@ -9,7 +9,7 @@
 //! dns 192.0.2.53 192.0.2.54 2001:db8::53,
 //! portal https://portal.example/, captive https://captive.example/api at 192.0.2.10:8080,
 //! lease 1h renewal 30m rebinding 52m, offer 30s, quarantine 10m, grace 60s, moves refuse,
-//! limit line 100 burst 200, limit subscriber 5 burst 20, limit sessions mac 4 line 100 replace vlan 4000 node 64000,
+//! limit line 100 burst 200, limit subscriber 5 burst 20, limit sessions mac 4 line 100 replace vlan 4000 node 64000 subscriber 2 replace,
 //! dynamic-authorization 192.0.2.1:3799 client 192.0.2.9 secret-file coa.secret require window 5m,
 //! accounting interim 15m least-interim 10m swapped,
 //! radius one 192.0.2.9:1812 secret-file one.secret realm isp ports 16 require status dead 10s accounting 1813 plan basic,
@@ -35,7 +35,7 @@ mod radius;
 
 use weir_config::{Mistakes, Notes, did_you_mean, unit};
 
-use super::{AtLimit, Item, LeaseTimes, Moves, NodeFacts, Port};
+use super::{AtLimit, Config, Item, LeaseTimes, Moves, NodeFacts, Port};
 use crate::account::Limits;
 use crate::limit::Limit;
 use crate::line::PortName;
@@ -203,19 +203,34 @@ fn read_item(item: &str, read: &mut Item, node: Option<&NodeFacts>) -> Result<()
                 return Err("`pppoe` is said already: leave one of them out".into());
             }
         }
-        "radius" => {
-            let server = radius::read(words)?;
-            if config.radius.iter().any(|other| other.name == server.name) {
-                return Err(format!("there are two RADIUS servers of the name {}: remove one", server.name));
-            }
-            config.radius.push(server);
-        }
         "at-limit" => {
             config.at_limit = match words.word("`end` or `walled`")? {
                 "end" => AtLimit::End,
                 "walled" => AtLimit::Walled,
                 other => return Err(format!("`{other}` is no rule for limits: use end or walled")),
             }
+        }
+        "subscriber" if node.is_some() => {
+            return Err(
+                "subscribers do not stand in the file of a node: remove this one, and use `weir bng subscriber add`".into()
+            );
+        }
+        "subscriber" => subscribers.push(Subscriber::read(words)?),
+        other if read_aaa_item(other, config, words)? => {}
+        other => return Err(format!("`{other}` is no item: {}", did_you_mean(other, &ITEMS))),
+    }
+    words.end()
+}
+
+/// Reads what is behind a word about AAA; false: it is none.
+fn read_aaa_item(word: &str, config: &mut Config, words: &mut Words<'_>) -> Result<bool, String> {
+    match word {
+        "radius" => {
+            let server = radius::read(words)?;
+            if config.radius.iter().any(|other| other.name == server.name) {
+                return Err(format!("there are two RADIUS servers of the name {}: remove one", server.name));
+            }
+            config.radius.push(server);
         }
         "dynamic-authorization" => {
             once("dynamic-authorization", &mut config.dynauth, dynauth::read(words)?)?;
@@ -226,15 +241,9 @@ fn read_item(item: &str, read: &mut Item, node: Option<&NodeFacts>) -> Result<()
         "brown-out" => config.aaa.brown_out = Some(aaa::brown_out(words)?),
         "plan-attributes" => said_once("plan-attributes", &mut config.aaa.plan_file, words)?,
         "nas" => aaa::nas(words, &mut config.aaa.nas, &mut config.aaa.unsupported)?,
-        "subscriber" if node.is_some() => {
-            return Err(
-                "subscribers do not stand in the file of a node: remove this one, and use `weir bng subscriber add`".into()
-            );
-        }
-        "subscriber" => subscribers.push(Subscriber::read(words)?),
-        other => return Err(format!("`{other}` is no item: {}", did_you_mean(other, &ITEMS))),
+        _ => return Ok(false),
     }
-    words.end()
+    Ok(true)
 }
 
 fn said_once(what: &str, path: &mut Option<PathBuf>, words: &mut Words<'_>) -> Result<(), String> {
@@ -343,13 +352,16 @@ fn time(words: &mut Words<'_>, least_s: u64) -> Result<Duration, String> {
 /// Reads `mac 4 line 100 replace`, with each kind once.
 fn session_limits(words: &mut Words<'_>, limits: &mut SessionLimits) -> Result<(), String> {
     loop {
-        let place = match words.word("`mac`, `line`, `vlan` or `node`")? {
+        let place = match words.word("`mac`, `line`, `vlan`, `node` or `subscriber`")? {
             "mac" => &mut limits.mac,
             "line" => &mut limits.line,
             "vlan" => &mut limits.vlan,
             "node" => &mut limits.node,
+            "subscriber" => &mut limits.subscriber,
             other => {
-                return Err(format!("`{other}` has no limit of sessions: use mac, line, vlan or node"));
+                return Err(format!(
+                    "`{other}` has no limit of sessions: use mac, line, vlan, node or subscriber"
+                ));
             }
         };
         let word = words.word("a number of sessions")?;
@@ -411,7 +423,7 @@ fn limit(words: &mut Words<'_>) -> Result<Limit, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Accounting, Chap, Config, KnownDevices, Renewals, Source};
+    use crate::config::{Accounting, Chap, KnownDevices, Renewals, Source};
     use crate::ppp::auth::Method;
     use crate::pppoe::concentrator::{self, ServiceNames};
     use crate::radius::access::Unsupported;
@@ -425,7 +437,7 @@ mod tests {
             plan basic down 20Mbit up 5Mbit, plan gold down 1Gbit up 1Gbit quota 100G idle 1h timeout 1d quota-up 2k quota-down 7,
             at-limit walled, dns 192.0.2.53
             192.0.2.54, lease 1h renewal 20m rebinding 40m, offer 5s, quarantine 1h, moves refuse,
-            limit line 10 burst 20, limit subscriber 3, limit sessions mac 4 line 100 replace,
+            limit line 10 burst 20, limit subscriber 3, limit sessions mac 4 line 100 replace subscriber 2,
             pppoe name bng1 auth pap ms-chapv2 service gold service basic strict delay 10ms mtu 1508 sessions mac 1 line 9 half-open 50
                 padi mac 2 burst 3 padi line 4,
             radius one 192.0.2.9:1812 secret-file /etc/weir/one.secret realm isp realm isp.example ports 4 require status accounting 1813
@@ -453,8 +465,9 @@ mod tests {
         assert_eq!(config.subscriber_limit, Limit { per_s: 3, burst: 3 });
         let of = |most, over| Some(SessionLimit { most, over });
         let limits = (of(4, Over::Refuse), of(100, Over::Replace), None);
-        let SessionLimits { mac, line, vlan, .. } = config.session_limits;
+        let SessionLimits { mac, line, vlan, subscriber, .. } = config.session_limits;
         assert_eq!((mac, line, vlan), limits);
+        assert_eq!(subscriber, of(2, Over::Refuse));
         let [one, two, three] = &*config.radius else { panic!("{:?}", config.radius) };
         assert_eq!((one.realms.len(), one.ports, one.require), (2, 4, Require::MessageAuthenticator));
         assert_eq!((two.ports, two.has_status, two.plan.clone()), (16, false, None));

@@ -17,7 +17,7 @@ use super::frame::Group;
 use super::log::Folder;
 
 /// Entry i changes the schema from version i to i + 1 (`PRAGMA user_version`).
-const MIGRATIONS: [&str; 8] = [
+const MIGRATIONS: [&str; 9] = [
     include_str!("database/schema.sql"),
     include_str!("database/pppoe.sql"),
     include_str!("database/groups.sql"),
@@ -26,6 +26,7 @@ const MIGRATIONS: [&str; 8] = [
     include_str!("database/answers.sql"),
     include_str!("database/interims.sql"),
     include_str!("database/routes.sql"),
+    include_str!("database/seats.sql"),
 ];
 /// `PRAGMA application_id` of these files: "wbng".
 const APPLICATION_ID: i64 = 0x7762_6e67;

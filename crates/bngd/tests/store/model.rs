@@ -71,8 +71,9 @@ impl Maker {
             }
             2..=4 => {
                 self.sessions.insert(revision, (n, 0));
+                let seat = ["", "", " seat 1", " seat 2"][self.dice.roll(4)];
                 format!(
-                    "lease {revision} s{n} a:{n} {mac} {address}{prefix}{account} start 7 granted 1789999990 for 3600 counted 0 0 0 0"
+                    "lease {revision} s{n}{seat} a:{n} {mac} {address}{prefix}{account} start 7 granted 1789999990 for 3600 counted 0 0 0 0"
                 )
             }
             5..=6 => {

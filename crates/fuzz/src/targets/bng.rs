@@ -75,7 +75,15 @@ pub(super) fn bng_text_seeds() -> Vec<Vec<u8>> {
         "1 8 lease 8 anna access1:100.7 02:00:00:00:00:01 100.64.0.2 relay 192.0.2.1 id 0x0102 start 7 granted 9 for 3600 counted 1 2 3 4\n\
          1 9 end 8 anna 100.64.0.2 released counted 0 0 0 0\n1 10 declined 100.64.0.2 anna until 1790000600\n1 11 counters 8 counted 1 2 3 4\n\
          1 12 subscriber anna line access1:7 plan down 1Mbit/s up 2Mbit/s address 100.64.0.9\n1 13 last anna 100.64.0.2\n1 14 removed anna\n",
-        "anna mac 02:00:00:00:00:01 plan down 20Mbit up 5Mbit address 100.64.0.9 blocked\n",
+        "anna mac 02:00:00:00:00:01 plan down 20Mbit up 5Mbit address 100.64.0.9 blocked\n\
+         hans login hans@isp plan basic pool main prefix-pool six route 203.0.113.0/28 route 2001:db8:9::/56 password x group west walled\n",
+        "pool six 2001:db8:100::/48 router 2001:db8:100::1/40, radius one 192.0.2.9:1812 secret-file x realm isp accounting 1813 plan basic,\n\
+         plan basic down 20Mbit up 5Mbit, aaa local radius 5s, dhcp-radius user-name {circuit} password {mac} reject 30s renewals,\n\
+         brown-out age 7d chap dhcp, limit sessions mac 4 line 100 replace vlan 4000 node 64000 subscriber 2 replace,\n\
+         pppoe auth chap-md5 pap sessions mac 4 half-open 9, accounting interim 15m, nas user-name {name} port-id {line}\n",
+        "1 8 lease 8 hans seat 1 access1:100.7 02:00:00:00:00:01 100.64.0.2 prefix 2001:db8:1:2::/64 acct 00000000000000ff waits \
+         remote-aaa user 0x00 class a route 203.0.113.0/28 timeout 9 start 7 granted 9 for 3600 counted 1 2 3 4\n\
+         1 9 end 8 hans 100.64.0.2 refused at 9 counted 0 0 0 0\n",
     ]);
     one_by_one.chain(others).collect()
 }

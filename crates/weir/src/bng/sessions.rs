@@ -97,6 +97,8 @@ fn line(session: &Session, now_s: u64) -> String {
     let brown_out = if *brown_out { "  brown-out: began without a RADIUS server" } else { "" };
     let walled = if *walled { "  walled" } else { "" };
     let grace = if *grace { "  grace: its port has no link" } else { "" };
+    let prefix = session.prefix.as_ref().filter(|_| address.is_unspecified());
+    let address = prefix.cloned().unwrap_or_else(|| address.to_string());
     let up = age(now_s.saturating_sub(*start_s));
     format!(
         "{subscriber}  {access}  {line}  {mac}  {address}  up {up}  down {}  up {}{walled}{grace}{brown_out}",

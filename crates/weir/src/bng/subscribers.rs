@@ -232,6 +232,7 @@ fn line(SubscriberState { subscriber, session }: &SubscriberState) -> Result<Str
         }
     };
     let online = session.as_ref().map(|session| match &session.prefix {
+        Some(prefix) if session.address.is_unspecified() => format!("online {prefix}"),
         Some(prefix) => format!("online {} {prefix}", session.address),
         None => format!("online {}", session.address),
     });

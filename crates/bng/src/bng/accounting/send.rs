@@ -12,7 +12,7 @@ use crate::radius::accounting::{Answered, Message, NODE, Report, node_request};
 use crate::radius::attribute::{Attributes, number};
 use crate::radius::client::{Failure, Token};
 use crate::record::{self, Change, Unaccounted};
-use crate::session::{EndCause, SessionId};
+use crate::session::{EndCause, NO_ADDRESS, SessionId};
 use crate::subscriber::{Key, Subscriber};
 
 impl Bng {
@@ -191,7 +191,9 @@ impl Bng {
             session_id: &session_id,
         };
         let mut attributes = session_attributes(&self.config.aaa.nas, &place);
-        attributes.push(number::FRAMED_IP_ADDRESS, &of.address.octets());
+        if of.address != NO_ADDRESS {
+            attributes.push(number::FRAMED_IP_ADDRESS, &of.address.octets());
+        }
         if let Some(prefix) = of.prefix {
             // Reserved, length (RFC 3162, section 2.3).
             let value = [&[0, LinkPrefix::LEN][..], &prefix.network().octets()].concat();

@@ -64,6 +64,10 @@ impl Bng {
             return Some(Err(DropReason::WrongPassword.into()));
         };
         let device = self.device_of_call(id)?;
+        let index = match self.seat_for(index, &device) {
+            Ok(index) => index,
+            Err(reason) => return Some(Err(reason.into())),
+        };
         let given = self.admit(index, &device, Wishes::default(), out);
         Some(given.map(|given| Login { index, given, message }))
     }
@@ -82,9 +86,9 @@ impl Bng {
         let (verdict, network) = match login {
             Ok(Login { index, given, message }) => {
                 call.login = Some((index, given));
-                self.keep_given(index, given);
+                self.keep_given(id, index, given);
                 self.trace(&line, mac, Outcome::Offered(given.address));
-                let ipv4 = Some(self.ppp_addresses(given.address));
+                let ipv4 = self.ppp_addresses(given.address);
                 let ipv6 = given.prefix.and_then(|_| self.interface_ids(&line, mac));
                 let network = Network { ipv4, ipv6 };
                 (Verdict::Accept { message }, network)
@@ -110,9 +114,10 @@ impl Bng {
     }
 
     /// Address and prefix are the subscriber's until IPCP has ended.
-    fn keep_given(&mut self, index: Index, given: Given) {
+    fn keep_given(&mut self, id: CallId, index: Index, given: Given) {
         let Given { address, prefix } = given;
+        let Some(device) = self.device_of_call(id) else { return };
         let until = self.now.at + self.config.offer.max(ADDRESS_KEPT);
-        self.hold_offer(index, Offer { address, prefix, until, permit: None });
+        self.hold_offer(index, Offer { address, prefix, until, device, permit: None });
     }
 }

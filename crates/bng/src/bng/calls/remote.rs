@@ -188,8 +188,9 @@ impl Bng {
     ) -> Result<Login, Refusal> {
         let accepted = self.accepted(name, attributes)?;
         let device = self.device_of_call(id).ok_or(DropReason::PppoeSession)?;
-        let given = self.admit(accepted.index, &device, accepted.wishes, out)?;
-        let routes = self.routes_of(accepted.index, &accepted.routes, given)?;
+        let index = self.seat_for(accepted.index, &device)?;
+        let given = self.admit(index, &device, accepted.wishes, out)?;
+        let routes = self.routes_of(index, &accepted.routes, given)?;
         let call = self.calls.calls.get_mut(&id);
         if let Some(account) = call.and_then(|call| call.account.as_mut()) {
             let Facts { circuit_id, remote_id, .. } = (*account.facts).clone();
@@ -197,6 +198,6 @@ impl Bng {
             account.is_walled = accepted.is_walled.unwrap_or(false);
         }
         let text = || accepted.message.clone().unwrap_or_default().into_bytes();
-        Ok(Login { index: accepted.index, given, message: accepted.proof.clone().unwrap_or_else(text) })
+        Ok(Login { index, given, message: accepted.proof.clone().unwrap_or_else(text) })
     }
 }

@@ -19,7 +19,7 @@ impl Tables<'_> {
         self.run(
             "INSERT OR REPLACE INTO unaccounted (session, subscriber, line, mac, address, access, account, start_s, end_s, cause,
                 down_frames, down_bytes, up_frames, up_bytes, prefix)
-             SELECT id, subscriber, line, mac, address, iif(ppp IS NULL, 'ipoe', 'pppoe'), account, start_s, ?2, ?3,
+             SELECT id, subscriber, line, mac, coalesce(address, '0.0.0.0'), iif(ppp IS NULL, 'ipoe', 'pppoe'), account, start_s, ?2, ?3,
                 max(down_frames, ?4), max(down_bytes, ?5), max(up_frames, ?6), max(up_bytes, ?7), prefix
              FROM sessions WHERE id = ?1 AND substr(account, 18, 3) <> 'off'",
             (

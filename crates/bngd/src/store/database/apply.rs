@@ -2,7 +2,7 @@
 //! session, and a subscriber, too.
 
 use rusqlite::{OptionalExtension, Params, Transaction, params};
-use weir_bng::{Change, Counters, EndCause, Lease, Name, Nat, Record, SessionId, Subscriber};
+use weir_bng::{Change, Counters, EndCause, Lease, NO_ADDRESS, Name, Nat, Record, SessionId, Subscriber};
 
 /// Ended sessions that are kept, at most.
 const MOST_ENDED: i64 = 1_000_000;
@@ -82,11 +82,16 @@ impl<'a> Tables<'a> {
             }
             Change::End { session, subscriber, address, cause, ended_s, counters } => {
                 let subscriber = subscriber.as_str();
-                if self.session_of(subscriber)? == Some(number(session.0)) {
+                let seat = self.seat_of(subscriber, number(session.0))?;
+                if seat.is_some() {
                     let leaves = Leaves::Ended { cause: *cause, at_s: *ended_s, counters: *counters };
                     self.leave(number(session.0), leaves)?;
                 }
-                self.set_last_address(subscriber, &address.to_string())?
+                match seat {
+                    Some(1..) => true,
+                    _ if *address == NO_ADDRESS => self.has_subscriber(subscriber)?,
+                    _ => self.set_last_address(subscriber, &address.to_string())?,
+                }
             }
             Change::Declined { address, subscriber, until_s } => {
                 let subscriber = subscriber.as_str();
@@ -127,9 +132,16 @@ impl<'a> Tables<'a> {
         self.change.prepare_cached("SELECT 1 FROM subscribers WHERE name = ?1")?.exists([name])
     }
 
-    fn session_of(&self, subscriber: &str) -> rusqlite::Result<Option<i64>> {
-        let sql = "SELECT id FROM sessions WHERE subscriber = ?1";
-        self.change.prepare_cached(sql)?.query_row([subscriber], |row| row.get(0)).optional()
+    /// Which of the sessions of a subscriber this one is.
+    fn seat_of(&self, subscriber: &str, session: i64) -> rusqlite::Result<Option<u16>> {
+        let sql = "SELECT seat FROM sessions WHERE id = ?2 AND subscriber = ?1";
+        self.change.prepare_cached(sql)?.query_row((subscriber, session), |row| row.get(0)).optional()
+    }
+
+    fn sessions_of(&self, subscriber: &str) -> rusqlite::Result<Vec<i64>> {
+        let mut statement = self.change.prepare_cached("SELECT id FROM sessions WHERE subscriber = ?1")?;
+        let sessions = statement.query_map([subscriber], |row| row.get(0))?;
+        sessions.collect()
     }
 
     fn subscriber(&self, subscriber: &Subscriber, revision: u64) -> rusqlite::Result<bool> {
@@ -162,7 +174,7 @@ impl<'a> Tables<'a> {
 
     /// Its record may never have been written.
     fn remove_subscriber(&self, name: &str) -> rusqlite::Result<bool> {
-        if let Some(session) = self.session_of(name)? {
+        for session in self.sessions_of(name)? {
             self.leave(session, Leaves::of(EndCause::SubscriberChanged))?;
         }
         self.run("DELETE FROM quarantines WHERE subscriber = ?1", [name])?;
@@ -177,14 +189,17 @@ impl<'a> Tables<'a> {
         Ok(self.run(sql, (subscriber, address))? > 0)
     }
 
-    /// Whatever held the address or the prefix ends, and the session that the subscriber had.
+    /// Whatever held the address or the prefix ends, and the session that the subscriber had in this seat.
     fn lease(&self, subscriber: &str, row: &Row<'_>) -> rusqlite::Result<bool> {
-        let address = row.lease.address.to_string();
+        let address = Some(row.lease.address).filter(|address| *address != NO_ADDRESS);
+        let address = address.map(|address| address.to_string());
         let id = number(row.session.0);
         let prefix = row.lease.prefix.map(|prefix| prefix.to_string());
-        let sql = "SELECT id FROM sessions WHERE subscriber = ?1 OR address = ?2 OR prefix = ?3";
+        let sql = "SELECT id FROM sessions
+            WHERE id = ?5 OR (subscriber = ?1 AND seat = ?4) OR address = ?2 OR prefix = ?3";
         let mut statement = self.change.prepare_cached(sql)?;
-        let others = statement.query_map((subscriber, &address, &prefix), |row| row.get(0))?;
+        let params = (subscriber, &address, &prefix, row.lease.seat, id);
+        let others = statement.query_map(params, |row| row.get(0))?;
         for other in others.collect::<rusqlite::Result<Vec<i64>>>()? {
             let leaves = match other == id {
                 true => Leaves::Renewed,
@@ -196,8 +211,8 @@ impl<'a> Tables<'a> {
         let device = &row.lease.device;
         self.run(
             "INSERT INTO sessions (id, subscriber, line, mac, relay, address, client_id, start_s, granted_s, lease_s,
-                down_frames, down_bytes, up_frames, up_bytes, revision, ppp, prefix, account)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18)",
+                down_frames, down_bytes, up_frames, up_bytes, revision, ppp, prefix, account, seat)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19)",
             params![
                 id,
                 subscriber,
@@ -217,6 +232,7 @@ impl<'a> Tables<'a> {
                 row.lease.ppp.map(|ppp| ppp.to_string()),
                 prefix,
                 row.lease.account.as_ref().map(ToString::to_string),
+                row.lease.seat,
             ],
         )?;
         Ok(true)
@@ -230,7 +246,7 @@ impl<'a> Tables<'a> {
             self.run(
                 "INSERT INTO ended_sessions (session, subscriber, line, mac, address, start_s, end_s, cause,
                     down_frames, down_bytes, up_frames, up_bytes, prefix)
-                 SELECT id, subscriber, line, mac, address, start_s, ?2, ?3,
+                 SELECT id, subscriber, line, mac, coalesce(address, '0.0.0.0'), start_s, ?2, ?3,
                     max(down_frames, ?4), max(down_bytes, ?5), max(up_frames, ?6), max(up_bytes, ?7), prefix
                  FROM sessions WHERE id = ?1",
                 (
@@ -245,10 +261,11 @@ impl<'a> Tables<'a> {
             )?;
         }
         self.run(
-            "UPDATE subscribers SET last_address = left.address, last_prefix = coalesce(left.prefix, last_prefix)
-             FROM (SELECT subscriber, address, prefix FROM sessions WHERE id = ?1) AS left
+            "UPDATE subscribers SET last_address = coalesce(left.address, last_address),
+                last_prefix = coalesce(left.prefix, last_prefix)
+             FROM (SELECT subscriber, address, prefix FROM sessions WHERE id = ?1 AND seat = 0) AS left
              WHERE name = left.subscriber
-                AND (last_address IS NOT left.address OR last_prefix IS NOT coalesce(left.prefix, last_prefix))",
+                AND (last_address IS NOT coalesce(left.address, last_address) OR last_prefix IS NOT coalesce(left.prefix, last_prefix))",
             [session],
         )?;
         self.run("DELETE FROM sessions WHERE id = ?1", [session])?;

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::str::FromStr;
 
 use rusqlite::{Connection, Row};
-use weir_bng::{Change, Counters, Device, Lease, Record, SessionId, Unaccounted};
+use weir_bng::{Change, Counters, Device, Lease, NO_ADDRESS, Record, SessionId, Unaccounted};
 
 use crate::store::error::StoreError;
 
@@ -61,7 +61,7 @@ const ANSWERS: &str = "SELECT login, answer FROM answers ORDER BY revision";
 const QUARANTINES: &str = "SELECT address, subscriber, until_s FROM quarantines ORDER BY revision";
 const SESSIONS: &str =
     "SELECT id, subscriber, line, mac, relay, address, client_id, start_s, granted_s, lease_s, down_frames,
-    down_bytes, up_frames, up_bytes, ppp, prefix, account FROM sessions ORDER BY revision";
+    down_bytes, up_frames, up_bytes, ppp, prefix, account, seat FROM sessions ORDER BY revision";
 const INTERIMS: &str =
     "SELECT session, at_s, down_frames, down_bytes, up_frames, up_bytes FROM interims ORDER BY session";
 const ACCOUNTING_ON: &str = "SELECT at_s FROM accounting_on";
@@ -207,7 +207,8 @@ fn session(row: &Row<'_>, changes: &mut Vec<Change>) -> Result<(), Wrong> {
     let relay = row.get::<_, Option<String>>(4)?.map(|relay| address(&relay)).transpose()?;
     let lease = Lease {
         device: Device { line: value(row, 2)?, mac: value(row, 3)?, relay },
-        address: address(text(row, 5)?)?,
+        seat: row.get(17)?,
+        address: row.get::<_, Option<String>>(5)?.map_or(Ok(NO_ADDRESS), |text| address(&text))?,
         prefix: optional(row, 15)?,
         client_id: row.get::<_, Option<Vec<u8>>>(6)?.map(Vec::into_boxed_slice),
         granted_s: number(row, 8)?,
