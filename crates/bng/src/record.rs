@@ -9,7 +9,7 @@
 //! ```
 //! A lease is written whole each time that it is granted, so that the last record about a session says all of it, and a record
 //! that was lost is made good by the next. Later records take precedence: a lease ends whatever held its address, or was of its
-//! subscriber (with several sessions: of this number of its own, `seat`), before. So every prefix of a log describes a state in which no address is assigned twice.
+//! subscriber (with several sessions: had this number, `seat`), before. So every prefix of a log describes a state in which no address is assigned twice.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
 use std::fmt;

@@ -91,7 +91,7 @@ fn a_session_that_was_in_the_node_has_the_grace_for_a_node_that_takes_it() {
         refuse(&mut world, Lacks::Place);
         world.run(Duration::from_secs(40));
         assert_eq!(world.online().len(), 1);
-        // A node with another text was asked what it has, and is told what it lacks.
+        // A node with another text gets the sessions that it does not have.
         world.input(Input::NodeTable(&[]));
         if !takes {
             refuse(&mut world, Lacks::Place);

@@ -20,7 +20,7 @@ fn world(more: &str, devices: Vec<Device>) -> (World, Book) {
     (world, book)
 }
 
-/// Three devices with anna's login, each on a line of its own.
+/// Three devices with anna's login, each on another line.
 fn three() -> Vec<Device> {
     vec![anna(), device(2, "anna@isp", "secret"), device(3, "anna@isp", "secret")]
 }

@@ -24,7 +24,7 @@ pub(crate) struct Lab {
 }
 
 impl Lab {
-    /// It accepts these devices, whose password is their MAC address.
+    /// It accepts these devices, with the MAC address as password.
     pub(crate) fn start(
         rig: &Rig,
         secret: &str,

@@ -123,7 +123,7 @@ impl Bng {
         Duration::from_secs(u64::from(lease.lease_s).saturating_sub(passed_s))
     }
 
-    /// A lease of the records, whose end is not known yet.
+    /// Takes in a lease of the records.
     fn adopt_lease(&mut self, mut session: Session) -> Result<(), String> {
         let main = self.known(&session.subscriber)?;
         let index = self.subscribers.seat(main, session.lease.seat);

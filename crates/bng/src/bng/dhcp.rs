@@ -61,7 +61,7 @@ pub(super) struct Call {
     pub(super) account: Option<Account>,
 }
 
-/// Whose device has sent a request.
+/// What is known of the device that has sent a request.
 enum Sender {
     /// The device of a subscriber.
     Known(Index, Device),
@@ -167,7 +167,7 @@ impl Bng {
         self.request_of(Call { index, device, request, src_mac, account: None }, out)
     }
 
-    /// A request of a subscriber whose device may ask.
+    /// A request of a subscriber.
     pub(super) fn request_of(&mut self, call: Call, out: &mut Outputs) -> Result<Answered, Refusal> {
         let index = call.index;
         match self.check_refusals(index) {

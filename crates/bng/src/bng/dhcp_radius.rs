@@ -62,7 +62,7 @@ impl AskId {
 /// A client that waits for an answer.
 #[derive(Debug)]
 struct Pending {
-    /// The subscriber whose lease is to be renewed; `None`: a session is to begin.
+    /// The subscriber of the lease to be renewed; `None`: a session is to begin.
     renews: Option<Index>,
     device: Device,
     request: Request,
@@ -101,7 +101,7 @@ impl DhcpAsks {
         Some(pending)
     }
 
-    fn reject(&mut self, device: (Line, Mac), now: Duration, rejected: Rejected) {
+    fn reject(&mut self, device: &Device, now: Duration, rejected: Rejected) {
         let is_over = |until: &Duration| *until <= now;
         while self.rejections.len() >= MOST_REJECTED
             || self.rejections.front().is_some_and(|(until, _)| is_over(until))
@@ -112,6 +112,7 @@ impl DhcpAsks {
             }
         }
         if !is_over(&rejected.until) {
+            let device = (device.line.clone(), device.mac);
             self.rejections.push_back((rejected.until, device.clone()));
             self.rejected.insert(device, rejected);
         }
@@ -338,7 +339,7 @@ impl Bng {
         let Pending { renews, device, request, src_mac, .. } = pending;
         let time = self.config.aaa.dhcp.as_ref().map_or(Duration::ZERO, |dhcp| dhcp.reject);
         let rejected = Rejected { until: self.now.at + time, message: message.into() };
-        self.dhcp_asks.reject((device.line.clone(), device.mac), self.now.at, rejected);
+        self.dhcp_asks.reject(&device, self.now.at, rejected);
         let refusal = Refusal { reason: DropReason::RadiusReject, message: message.into() };
         let Some(index) = renews.filter(|index| self.still_has(*index, &device)) else { return Err(refusal) };
         self.end(index, EndCause::Blocked, out);

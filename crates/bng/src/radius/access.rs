@@ -201,7 +201,7 @@ pub fn session_attributes(nas: &Nas, place: &Place<'_>) -> Attributes {
     attributes
 }
 
-/// The Access-Request of a device without a name and a password of its own. `wall_s` is the time of its Event-Timestamp.
+/// The Access-Request of a device that gives neither name nor password. `wall_s` is the time of its Event-Timestamp.
 pub fn device_request(nas: &Nas, place: &Place<'_>, password: Option<Password>, wall_s: u64) -> Request {
     let mut attributes = session_attributes(nas, place);
     attributes.push_u32(number::EVENT_TIMESTAMP, u32::try_from(wall_s).unwrap_or(u32::MAX));
