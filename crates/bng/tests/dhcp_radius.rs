@@ -307,6 +307,20 @@ fn renewals_are_asked_by_option_and_a_reject_ends_the_session() {
 }
 
 #[test]
+fn a_renewal_without_a_circuit_id_is_asked_with_that_of_the_session() {
+    let (mut world, server, book) = world("dhcp-radius user-name {circuit} renewals");
+    say(&mut world, &format!("discover {MAC} circuit eth0/1"));
+    say(&mut world, &format!("request {MAC} want 100.64.0.2 server 100.64.0.1 circuit eth0/1"));
+    assert_eq!(say(&mut world, &renew(MAC, "100.64.0.2")), ["ack 100.64.0.2 3600"]);
+    let state = server.0.borrow();
+    let names: Vec<_> = state.requests.iter().map(|asked| asked.get(number::USER_NAME)).collect();
+    assert_eq!(names, [Some(&b"eth0/1"[..]); 2]);
+    let circuits = state.requests.iter().map(|asked| asked.of_vendor(vendor::ADSL_FORUM, 1).count());
+    assert_eq!(circuits.sum::<usize>(), 2);
+    assert_eq!(book.told(START).len(), 1);
+}
+
+#[test]
 fn r13_coa_and_disconnect_change_and_end_sessions_of_dhcp() {
     let coa = "dynamic-authorization 192.0.2.1:3799 client 192.0.2.9 secret-file coa";
     let (mut world, _, book) = world(&format!("dhcp-radius, {coa}"));

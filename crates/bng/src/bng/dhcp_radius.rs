@@ -133,6 +133,13 @@ impl<'a> Seen<'a> {
         Seen { device, circuit_id: request.circuit_id.as_deref(), remote_id }
     }
 
+    /// What is known of the session fills in what the request lacks.
+    fn or(self, facts: &'a Facts) -> Seen<'a> {
+        let circuit_id = self.circuit_id.or(facts.circuit_id.as_deref());
+        let remote_id = self.remote_id.or(facts.remote_id.as_deref());
+        Seen { circuit_id, remote_id, ..self }
+    }
+
     fn place<'b>(&self, user_name: &'b str, session_id: &'b str) -> Place<'b>
     where
         'a: 'b,
@@ -193,6 +200,13 @@ impl Bng {
             && (request.ask.is_for_lease() || matches!(request.ask, Ask::Discover { .. }))
     }
 
+    fn login_of_subscriber(&self, index: Index) -> Option<String> {
+        match &self.subscribers.get(index)?.subscriber.key {
+            Key::Login(login) => Some(login.to_string()),
+            Key::Mac(_) | Key::Line(_) | Key::Circuit(_) => None,
+        }
+    }
+
     /// Asks the servers for a device; its message is answered when they have.
     pub(super) fn ask_for_device(
         &mut self,
@@ -214,12 +228,16 @@ impl Bng {
             self.counts.drops += DropReason::Superseded;
             return Ok(Answered::Later);
         }
-        let seen = Seen::of(&device, &request);
-        let name = seen.user_name(dhcp).filter(|name| login_of(name.as_bytes()).is_some());
+        let online = renews.and_then(|index| self.subscribers.get(index)?.online.as_ref());
+        let before = online.and_then(|online| online.session.lease.account.clone());
+        let facts = before.as_ref().map(|account| account.facts.clone()).unwrap_or_default();
+        let seen = Seen::of(&device, &request).or(&facts);
+        // What is sent to the server itself has no circuit-id, of which the name may be.
+        let known = renews.and_then(|index| self.login_of_subscriber(index));
+        let name = known.or_else(|| seen.user_name(dhcp));
+        let name = name.filter(|name| login_of(name.as_bytes()).is_some());
         let user_name = name.ok_or(DropReason::RadiusUserName)?;
         self.traces.dials(&device.line, device.mac, user_name.as_bytes());
-        let before = renews.and_then(|index| self.subscribers.get(index)?.online.as_ref());
-        let before = before.and_then(|online| online.session.lease.account.clone());
         let account = before.unwrap_or_else(|| self.ledger.account());
         let session_id = account.id.to_string();
         let place = seen.place(&user_name, &session_id);
@@ -357,7 +375,8 @@ impl Bng {
 impl Pending {
     /// The account of the session, as an Accept says.
     fn account(&self, facts: Facts, is_walled: Option<bool>) -> Account {
-        let Seen { circuit_id, remote_id, .. } = Seen::of(&self.device, &self.request);
+        let Seen { circuit_id, remote_id, .. } =
+            Seen::of(&self.device, &self.request).or(&self.account.facts);
         // Accounting uses the name of the request, unless the Accept has another one (RFC 2865, section 5.1).
         let name = facts.name.clone().or_else(|| Some(Box::from(self.user_name.as_bytes())));
         let (circuit_id, remote_id) = (circuit_id.map(Box::from), remote_id.map(Box::from));
