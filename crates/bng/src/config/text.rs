@@ -127,52 +127,10 @@ fn read_item(item: &str, read: &mut Item, node: Option<&NodeFacts>) -> Result<()
         "store" => said_once("store", store, words)?,
         "key" => said_once("key", key, words)?,
         "socket" => said_once("socket", socket, words)?,
-        "port" => {
-            let name: PortName = words.value("the name of the port")?;
-            if let Some(node) = node {
-                node.check_port(&name)?;
-            }
-            if config.ports.insert(name, port(words)?).is_some() {
-                return Err("there are two ports of this name: remove one".into());
-            }
-        }
-        "pool" => {
-            let name = words.value("the name of the pool")?;
-            let names = config.pools.iter().map(|pool| &pool.name);
-            if names.chain(config.prefix_pools.iter().map(|pool| &pool.name)).any(|other| *other == name) {
-                return Err(format!("there are two pools of the name {name}: remove one"));
-            }
-            if words.peek().is_some_and(|word| word.contains(':')) {
-                let pool = ipv6::pool(name, words)?;
-                node.map_or(Ok(()), |node| node.check_router(&pool.name, pool.router, pool.router_len))?;
-                config.prefix_pools.push(pool);
-            } else {
-                let pool = pool(name, words)?;
-                node.map_or(Ok(()), |node| node.check_router(&pool.name, pool.router, pool.prefix_len))?;
-                config.pools.push(pool);
-            }
-        }
-        "plan" => {
-            let name: Name = words.value("the name of the plan")?;
-            if name.as_str() == "down" {
-                return Err("a plan cannot have the name `down`: use another one".into());
-            }
-            let (rates, limits) = (Rates::read(words)?, plan_limits(words)?);
-            if config.plans.insert(name.clone(), rates).is_some() {
-                return Err("there are two plans of this name: remove one".into());
-            }
-            if limits != Limits::default() {
-                config.plan_limits.insert(name, limits);
-            }
-        }
-        "dns" => {
-            while words.peek().is_some() {
-                match words.number("address")? {
-                    IpAddr::V4(dns) => config.dns.push(dns),
-                    IpAddr::V6(dns) => config.dns6.push(dns),
-                }
-            }
-        }
+        "port" => add_port(words, config, node)?,
+        "pool" => add_pool(words, config, node)?,
+        "plan" => add_plan(words, config)?,
+        "dns" => add_name_servers(words, config)?,
         "ra" => config.advertise = ipv6::times(words)?,
         "portal" => once("portal", &mut config.portal, uri(words)?)?,
         "captive" => {
@@ -185,31 +143,15 @@ fn read_item(item: &str, read: &mut Item, node: Option<&NodeFacts>) -> Result<()
         "offer" => config.offer = time(words, 1)?,
         "quarantine" => config.quarantine = time(words, 1)?,
         "grace" => config.grace = time(words, 0)?,
-        "moves" => {
-            config.moves = match words.word("`replace` or `refuse`")? {
-                "replace" => Moves::Replace,
-                "refuse" => Moves::Refuse,
-                other => return Err(format!("`{other}` is no rule for moves: use replace or refuse")),
-            }
-        }
+        "moves" => config.moves = moves(words)?,
         "limit" => match words.word("`line`, `subscriber` or `sessions`")? {
             "line" => config.line_limit = limit(words)?,
             "subscriber" => config.subscriber_limit = limit(words)?,
             "sessions" => session_limits(words, &mut config.session_limits)?,
             other => return Err(format!("`{other}` has no limit: use line, subscriber or sessions")),
         },
-        "pppoe" => {
-            if config.pppoe.replace(pppoe::read(words)?).is_some() {
-                return Err("`pppoe` is said already: leave one of them out".into());
-            }
-        }
-        "at-limit" => {
-            config.at_limit = match words.word("`end` or `walled`")? {
-                "end" => AtLimit::End,
-                "walled" => AtLimit::Walled,
-                other => return Err(format!("`{other}` is no rule for limits: use end or walled")),
-            }
-        }
+        "pppoe" => once("pppoe", &mut config.pppoe, pppoe::read(words)?)?,
+        "at-limit" => config.at_limit = at_limit(words)?,
         "subscriber" if node.is_some() => {
             return Err(
                 "subscribers do not stand in the file of a node: remove this one, and use `weir bng subscriber add`".into()
@@ -220,6 +162,76 @@ fn read_item(item: &str, read: &mut Item, node: Option<&NodeFacts>) -> Result<()
         other => return Err(format!("`{other}` is no item: {}", did_you_mean(other, &ITEMS))),
     }
     words.end()
+}
+
+fn add_port(words: &mut Words<'_>, config: &mut Config, node: Option<&NodeFacts>) -> Result<(), String> {
+    let name: PortName = words.value("the name of the port")?;
+    if let Some(node) = node {
+        node.check_port(&name)?;
+    }
+    match config.ports.insert(name, port(words)?) {
+        None => Ok(()),
+        Some(_) => Err("there are two ports of this name: remove one".into()),
+    }
+}
+
+fn add_pool(words: &mut Words<'_>, config: &mut Config, node: Option<&NodeFacts>) -> Result<(), String> {
+    let name = words.value("the name of the pool")?;
+    let names = config.pools.iter().map(|pool| &pool.name);
+    if names.chain(config.prefix_pools.iter().map(|pool| &pool.name)).any(|other| *other == name) {
+        return Err(format!("there are two pools of the name {name}: remove one"));
+    }
+    if words.peek().is_some_and(|word| word.contains(':')) {
+        let pool = ipv6::pool(name, words)?;
+        node.map_or(Ok(()), |node| node.check_router(&pool.name, pool.router, pool.router_len))?;
+        config.prefix_pools.push(pool);
+    } else {
+        let pool = pool(name, words)?;
+        node.map_or(Ok(()), |node| node.check_router(&pool.name, pool.router, pool.prefix_len))?;
+        config.pools.push(pool);
+    }
+    Ok(())
+}
+
+fn add_plan(words: &mut Words<'_>, config: &mut Config) -> Result<(), String> {
+    let name: Name = words.value("the name of the plan")?;
+    if name.as_str() == "down" {
+        return Err("a plan cannot have the name `down`: use another one".into());
+    }
+    let (rates, limits) = (Rates::read(words)?, plan_limits(words)?);
+    if config.plans.insert(name.clone(), rates).is_some() {
+        return Err("there are two plans of this name: remove one".into());
+    }
+    if limits != Limits::default() {
+        config.plan_limits.insert(name, limits);
+    }
+    Ok(())
+}
+
+fn add_name_servers(words: &mut Words<'_>, config: &mut Config) -> Result<(), String> {
+    while words.peek().is_some() {
+        match words.number("address")? {
+            IpAddr::V4(dns) => config.dns.push(dns),
+            IpAddr::V6(dns) => config.dns6.push(dns),
+        }
+    }
+    Ok(())
+}
+
+fn moves(words: &mut Words<'_>) -> Result<Moves, String> {
+    match words.word("`replace` or `refuse`")? {
+        "replace" => Ok(Moves::Replace),
+        "refuse" => Ok(Moves::Refuse),
+        other => Err(format!("`{other}` is no rule for moves: use replace or refuse")),
+    }
+}
+
+fn at_limit(words: &mut Words<'_>) -> Result<AtLimit, String> {
+    match words.word("`end` or `walled`")? {
+        "end" => Ok(AtLimit::End),
+        "walled" => Ok(AtLimit::Walled),
+        other => Err(format!("`{other}` is no rule for limits: use end or walled")),
+    }
 }
 
 /// Reads what is behind a word about AAA; false: it is none.
