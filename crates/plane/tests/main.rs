@@ -2,12 +2,17 @@
 
 mod access;
 mod commands;
+mod flood;
 mod flow_cache;
 mod hostile;
 mod nat_model;
 mod pppoe;
+mod pppoe_echo;
+mod pppoe_mru;
 mod profiles;
+mod routed;
 mod scenarios;
+mod session_model;
 mod shaping;
 mod shares;
 mod stages;
@@ -15,3 +20,4 @@ mod threads;
 
 // What they share.
 mod frames;
+mod sessions;
