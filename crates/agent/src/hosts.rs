@@ -6,10 +6,10 @@
 //! ssh = "lab@192.0.2.11"
 //! ```
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use weir_config::{Mistakes, Notes, Section, value};
+use weir_config::{Mistakes, Notes, Section, did_you_mean, value};
 
 use crate::ssh::Ssh;
 
@@ -82,6 +82,11 @@ impl Hosts {
         }
     }
 
+    /// The configuration of the SSH client, if the file names one.
+    pub fn ssh_config(&self) -> Option<&Path> {
+        self.0.first()?.ssh.config.as_deref()
+    }
+
     /// The hosts with this role.
     pub fn with(&self, role: Role) -> impl Iterator<Item = &Host> {
         self.0.iter().filter(move |host| host.role == role)
@@ -115,7 +120,7 @@ fn read_host(section: &Section<'_>, config: Option<&PathBuf>, modes: &[&'static 
     let mode = section.one("mode", |value| {
         let text = value::text(value)?;
         let known = modes.contains(&text.as_str());
-        if known { Ok(text) } else { Err(format!("`{text}` is no mode: use {}", modes.join(", "))) }
+        if known { Ok(text) } else { Err(format!("`{text}` is no mode: {}", did_you_mean(&text, modes))) }
     });
     let ssh = Ssh { target: target?, config: config.cloned(), timeout };
     Some(Host { role: role?, ssh, weir, ports, mode })
@@ -197,6 +202,18 @@ mod tests {
                 "[[host]]\nrole = \"dut\"\nssh = \"a\"\nmode = \"nat\"\n",
                 "hosts.toml:1: host.1.ports: 0 given, a dut has its interfaces on side a and side b: write `ports = [\"eth1\", \
                  \"eth2\"]`\nhosts.toml:4: host.1.mode: `nat` is no mode: use forward, stateless, stateful",
+            ),
+            (
+                "[[host]]\nrole = \"dut\"\nssh = \"a\"\nports = \"eth1\"\nmode = \"statefull\"\n",
+                "hosts.toml:5: host.1.mode: `statefull` is no mode: did you mean `stateful`?",
+            ),
+            (
+                "ssh_conf = \"lab\"\n[[host]]\nrole = \"tester\"\nssh = \"a\"\ntimeout = 9\nwier = \"w\"\nport = \"eth1\"\nmod = \"forward\"\n",
+                "hosts.toml:1: `ssh_conf` is no option of a file of hosts: did you mean `ssh_config`?\n\
+                 hosts.toml:5: `timeout` is no option of [host.1]: did you mean `timeout_s`?\n\
+                 hosts.toml:6: `wier` is no option of [host.1]: did you mean `weir`?\n\
+                 hosts.toml:7: `port` is no option of [host.1]: did you mean `ports`?\n\
+                 hosts.toml:8: `mod` is no option of [host.1]: did you mean `mode`?",
             ),
             (
                 "[[host]]\nrole = \"worker\"\nssh = \"a\"\n[[host]]\nrole = \"worker\"\nssh = \"a\"\nports = \"eth1\"\n",

@@ -128,16 +128,57 @@ pub fn why(status: ExitStatus, complained: &str) -> String {
     let words = lines.get(lines.len().saturating_sub(4)..).unwrap_or_default().join("; ");
     let how = match status.code() {
         Some(255) if words.is_empty() => return "what ran there was killed, or the connection cut".into(),
-        Some(255) => "no connection".into(),
+        Some(255) => {
+            let remedy = remedy(&words);
+            let words = if remedy.is_empty() { &words } else { words.trim_end_matches('.') };
+            return format!("no connection: {words}{remedy}");
+        }
         Some(code) => format!("exit code {code}"),
         None => status.to_string(),
     };
     if words.is_empty() { how } else { format!("{how}: {words}") }
 }
 
+/// What to do about a connection that the client or the host refuses; empty if the client's words say it.
+fn remedy(words: &str) -> &'static str {
+    let refusals = [
+        (
+            "Permission denied (",
+            "; the host accepts no key of this user: `ssh-copy-id HOST`, or load the key with `ssh-add`",
+        ),
+        (
+            "Host key verification failed",
+            "; the host is not known here: log in once by hand, and compare its key",
+        ),
+        ("Could not resolve hostname", "; check the name in `ssh`, and in ~/.ssh/config"),
+    ];
+    refusals.iter().find(|(start, _)| words.contains(start)).map_or("", |(_, remedy)| remedy)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_refused_connection_has_a_remedy() {
+        use std::os::unix::process::ExitStatusExt;
+        let why = |code: i32, words: &str| why(ExitStatus::from_raw(code << 8), words);
+        assert_eq!(why(255, ""), "what ran there was killed, or the connection cut");
+        assert_eq!(why(7, "no\n\nroom\n"), "exit code 7: no; room");
+        for (words, expected) in [
+            (
+                "a@b: Permission denied (publickey).",
+                "; the host accepts no key of this user: `ssh-copy-id HOST`, or load",
+            ),
+            ("Host key verification failed.", "; the host is not known here: log in once by hand"),
+            ("ssh: Could not resolve hostname b: Name or service not known", "; check the name in `ssh`"),
+            ("ssh: connect to host b port 22: Connection refused", ""),
+        ] {
+            let said = why(255, words);
+            let start = format!("no connection: {}{expected}", words.trim_end_matches('.'));
+            assert!(said.starts_with(&start), "{said}");
+        }
+    }
 
     #[test]
     fn a_host_that_prints_without_end_is_cut_short() {

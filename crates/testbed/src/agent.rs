@@ -34,11 +34,28 @@ pub fn serve(machine: impl Serialize) {
             Request::SetUp { script, mut interfaces } => {
                 interfaces.dedup();
                 ports = interfaces;
-                say(undo.prepare(&script).and_then(|()| run(&script).map(drop)));
+                let ready = check(&ports, weir_disk::is_root());
+                say(ready.and_then(|()| undo.prepare(&script)).and_then(|()| run(&script).map(drop)));
             }
             Request::Reset => say(conntrack::flush().map_err(|error| error.to_string())),
             Request::Read => say(read(&ports).map_err(|error| error.to_string())),
         }
+    }
+}
+
+/// Refuses what a set-up cannot be done with, before anything is changed.
+fn check(ports: &[String], is_root: bool) -> std::result::Result<(), String> {
+    if !is_root {
+        return Err(
+            "it can be configured by root only: use `ssh = \"root@...\"`, or `weir = \"sudo -n weir\"`"
+                .into(),
+        );
+    }
+    let text = weir_disk::kernel_text("/proc/thread-self/net/dev").unwrap_or_default();
+    let here: Vec<&str> = text.lines().filter_map(|line| Some(line.split_once(':')?.0.trim())).collect();
+    match ports.iter().find(|port| !here.contains(&port.as_str())) {
+        Some(port) => Err(format!("it has no interface {port}: use {} in `ports`", here.join(", "))),
+        None => Ok(()),
     }
 }
 
@@ -202,6 +219,18 @@ mod tests {
             let wrong: Vec<_> = changes.iter().filter(|line| look(line).is_none()).collect();
             assert!(wrong.is_empty() && changes.len() >= 8, "{wrong:?} of {changes:?}");
         }
+    }
+
+    #[test]
+    fn what_cannot_be_set_up_is_refused_before_a_change() {
+        let check = |port: &str, is_root| check(&[port.to_string()], is_root);
+        assert_eq!(check("lo", true), Ok(()));
+        assert!(check("lo", false).unwrap_err().starts_with("it can be configured by root only: use "));
+        let unknown = check("eth 7", true).unwrap_err();
+        assert!(
+            unknown.starts_with("it has no interface eth 7: use ") && unknown.contains("lo"),
+            "{unknown}"
+        );
     }
 
     #[test]

@@ -236,7 +236,8 @@ impl Session<'_> {
         };
         let seed = seed.unwrap_or_else(fresh_seed);
         let order = Order { name: plan.name.clone(), plan: String::new(), seed, tester };
-        Fleet { workers, order, stop: &self.stop, is_shared: !each, quiet, verbose }
+        let named = self.arguments.plans.first().map(|plan| plan.display().to_string()).unwrap_or_default();
+        Fleet { workers, named, order, stop: &self.stop, is_shared: !each, quiet, verbose }
     }
 
     /// Runs two plans alternately, with alternating order, and compares the second with the first.

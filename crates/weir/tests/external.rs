@@ -400,7 +400,8 @@ fn a_box_is_set_up_and_read_by_an_agent_on_it() {
     let before = traces(&lab.box_);
     let record = lab.run(&arguments);
     let trial = searched(&record).pop().unwrap_or_else(|| panic!("{record}"));
-    assert!(trial["sent"].as_u64() > Some(100) && trial["unexplained"] == 0, "{trial}");
+    // A tester with little time sends few.
+    assert!(trial["sent"].as_u64() > Some(0) && trial["unexplained"] == 0, "{trial}");
     assert!(trial["cost"]["dut_cpu_ns"].as_u64() > Some(0), "{trial}");
     let cost = trial["cost"].to_string();
     for name in ["[\"slab\",", "[\"eth1 rx_dropped\",", "[\"conntrack\",", "[\"no route\","] {

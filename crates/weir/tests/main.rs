@@ -4,6 +4,7 @@
 
 mod announce;
 mod attackers;
+mod beds;
 mod bottleneck;
 mod capture;
 mod capture_tools;

@@ -158,7 +158,7 @@ fn hosts_that_fail_lose_only_their_own_trials() {
     let [_, said] = site.done("run grid.toml --on hosts.toml --seed 7 --quiet --no-report");
     for text in [
         "root@198.51.100.1: it sent bytes that are no text: `",
-        "goes to another host, if there is one",
+        "goes to another host",
         "root@100.64.3.1: weir cannot be copied there: exit code ",
         "No space left on device",
         "root@198.51.100.2: no connection: ",
@@ -171,6 +171,7 @@ fn hosts_that_fail_lose_only_their_own_trials() {
     let refused = site.weir("run grid.toml --on hosts.toml --seed 7 --quiet --no-report");
     let said = String::from_utf8_lossy(&refused.stderr);
     assert!(said.contains("root@198.51.100.1: it has weir 0.0.9, this host has "), "{said}");
+    assert!(said.contains("weir: no host is left for plan grid: remove the cause above"), "{said}");
     assert_eq!(refused.status.code(), Some(1), "{said}");
 }
 

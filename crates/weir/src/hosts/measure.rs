@@ -1,12 +1,13 @@
 //! From the file of hosts to the records in the file of this machine.
 
+use std::ffi::OsStr;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::Instant;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use weir_agent::hosts::{Host, Hosts, Role};
 use weir_agent::install::Program;
 use weir_lab::plan::Plan;
@@ -27,7 +28,14 @@ pub(crate) fn read(path: &Path) -> Result<Hosts> {
     let name = path.display().to_string();
     let text = std::fs::read_to_string(path).with_context(|| format!("cannot read the hosts in {name}"))?;
     let modes = Mode::ALL.map(|(_, mode)| mode);
-    Hosts::read(&name, weir_config::without_bom(&text), &modes).context("the file of hosts has mistakes")
+    let hosts = Hosts::read(&name, weir_config::without_bom(&text), &modes)
+        .map_err(|mistakes| anyhow!("the file of hosts has mistakes:\n{mistakes}"))?;
+    if let Some(config) = hosts.ssh_config() {
+        let opened = std::fs::File::open(config);
+        let words = || format!("{name}: ssh_config: cannot read {}, see ssh_config(5)", config.display());
+        opened.with_context(words)?;
+    }
+    Ok(hosts)
 }
 
 /// This program, to be copied to other hosts.
@@ -43,9 +51,12 @@ pub(crate) fn changes(arguments: &cli::Run, hosts: &Hosts) -> Result<cli::Sets> 
         changes.sets.extend(more);
         changes
     };
-    let checked = changed(bed::sets(hosts, |_| Ok("weir".into()))?);
-    arguments.plans.iter().try_for_each(|plan| checked.load(plan).map(drop))?;
     let is_bed = hosts.with(Role::RemoteTester).chain(hosts.with(Role::Dut)).next().is_some();
+    if hosts.with(Role::Worker).next().is_none() && (arguments.each || arguments.shards.is_some()) {
+        bail!("--each and --shards are for workers, and the file of hosts has none: remove the option");
+    }
+    let checked = changed(bed::sets(hosts, |_| Ok("weir".into()))?);
+    arguments.plans.iter().try_for_each(|plan| check_plan(&checked, plan, is_bed))?;
     if !is_bed {
         return Ok(checked);
     }
@@ -53,9 +64,26 @@ pub(crate) fn changes(arguments: &cli::Run, hosts: &Hosts) -> Result<cli::Sets> 
     Ok(changed(bed::sets(hosts, |host| bed::install(host, &own))?))
 }
 
+/// Refuses a plan with mistakes, and, for a bed, one that does not measure its device.
+fn check_plan(changes: &cli::Sets, plan: &OsStr, is_bed: bool) -> Result<()> {
+    const NEEDED: &str = "the file of hosts describes an external device: the plan needs `kind = \"external\"` in [dut], and \
+                          [external] (docs/external.md)";
+    let loaded = changes.load(plan);
+    if !is_bed {
+        return Ok(loaded.map(drop)?);
+    }
+    let settings = loaded.context(NEEDED)?.settings();
+    if !settings.iter().flatten().any(|(_, value)| value == "external") {
+        bail!(NEEDED);
+    }
+    Ok(())
+}
+
 /// A plan for the workers of a file.
 pub(crate) struct Fleet<'a> {
     pub(crate) workers: Vec<&'a Host>,
+    /// The plan as the command line names it.
+    pub(crate) named: String,
     pub(crate) order: Order,
     pub(crate) stop: &'a AtomicBool,
     /// A job that a host lost may be done by another one.
@@ -94,9 +122,10 @@ impl<'a> Fleet<'a> {
         log: &RunLog,
     ) -> Result<(RunData, bool)> {
         let texts = (1..=of).map(|number| format!("{number}/{of}"));
-        let jobs = texts
-            .enumerate()
-            .map(|(index, text)| Ok(Job { index, plan: shard(&text)?.text, name: format!("shard {text}") }));
+        let jobs = texts.enumerate().map(|(index, text)| {
+            let name = if of == 1 { format!("plan {}", self.order.name) } else { format!("shard {text}") };
+            Ok(Job { index, plan: shard(&text)?.text, name })
+        });
         let jobs: Vec<Job> = jobs.collect::<Result<_>>()?;
         let queue = Jobs::new(jobs.iter().cloned());
         let archive = log.archive();
@@ -123,15 +152,17 @@ impl<'a> Fleet<'a> {
             Some((_, last)) if self.stop.load(Ordering::Relaxed) => {
                 Ok((archive.run_data(last.run.uuid)?, true))
             }
+            _ if of == 1 => {
+                bail!("no host is left for {}: remove the cause above, and run it again", missing.join(", "))
+            }
             _ => bail!(
-                "no host is left for {}: {}\nmeasure {} with `weir run {} --seed {} --shard I/N`, then merge all shards with `weir \
-                 merge {}`",
+                "no host is left for {}\nremove the cause above, measure {} with the same options and `weir run {} --seed {} --shard \
+                 I/{of}`, then merge all shards: `weir merge {}...`",
                 missing.join(", "),
-                harvest.failures.join("; "),
-                if missing.len() == 1 { "it" } else { "them" },
-                self.order.name,
+                if missing.len() == 1 { "it" } else { "each" },
+                self.named,
                 self.order.seed,
-                if numbers.is_empty() { "...".into() } else { format!("{} ...", numbers.join(" ")) },
+                numbers.iter().map(|number| format!("{number} ")).collect::<String>(),
             ),
         }
     }
@@ -152,7 +183,7 @@ impl<'a> Fleet<'a> {
         let archive = log.archive();
         let harvest = self.work(|worker| &queues[worker], archive)?;
         if harvest.data.is_empty() {
-            bail!("no host has measured the plan: {}", harvest.failures.join("; "));
+            bail!("no host has measured the plan: remove the cause above, and run it again");
         }
         let runs = harvest.data.iter().map(|(_, data)| Ok(archive.run_data(data.run.uuid)?));
         Ok((runs.collect::<Result<_>>()?, harvest.failures))
@@ -188,8 +219,8 @@ impl<'a> Fleet<'a> {
                     harvest.data.push((job, *data));
                 }
                 Told::Failed(why, lost) => {
-                    let lost = lost.filter(|_| self.is_shared);
-                    let lost = lost.map(|job| format!("; {job} goes to another host, if there is one"));
+                    let has_others = self.is_shared && harvest.failures.len() + 1 < self.workers.len();
+                    let lost = lost.filter(|_| has_others).map(|job| format!("; {job} goes to another host"));
                     say::say(&format!("{why}{}", lost.unwrap_or_default()));
                     harvest.failures.push(why);
                 }
