@@ -24,6 +24,8 @@ mod log;
 mod machines;
 mod mail;
 mod node;
+mod node_changes;
+mod node_failures;
 mod on_hosts;
 mod packaging;
 mod planted;
