@@ -26,7 +26,7 @@ pub struct Kernels {
     pub kernels: Vec<(String, usize)>,
     /// Runs and values that were left out, with the reason.
     pub left_out: Vec<String>,
-    /// One entry per point, quantity and kernel.
+    /// One entry per point, quantity and kernel, also where a kernel has no value.
     pub rows: Vec<Row>,
 }
 
@@ -41,13 +41,13 @@ pub struct Row {
     pub quantity: String,
     /// The kernel.
     pub kernel: String,
-    /// Runs with a value.
+    /// Runs with a value; 0: the device did not work there, or no run has measured it.
     pub runs: usize,
     /// Unit of the level.
     pub unit: String,
-    /// Median of the runs.
-    pub level: f64,
-    /// Level / that of the oldest kernel; 1 for this one.
+    /// Median of the runs with a value.
+    pub level: Option<f64>,
+    /// Level / that of the oldest kernel with a value; 1 for this one.
     pub ratio: Option<f64>,
     /// 95 % interval of the ratio, with two runs of both kernels or more.
     pub interval: Option<(f64, f64)>,
@@ -86,7 +86,7 @@ pub fn kernels(plan: &str, runs: &[(Run, Vec<Point>)], filter: &Filter) -> Optio
         plan: plan.into(),
         machine: format!("{}, {} CPUs", newest.machine.cpu, newest.machine.cpus),
         left_out: left_out.collect(),
-        rows: values.lines.iter().flat_map(|line| rows(line, &alike)).collect(),
+        rows: values.lines.iter().flat_map(|line| of_each(&kernels, rows(line, &alike))).collect(),
         kernels,
     })
 }
@@ -95,6 +95,29 @@ pub fn kernels(plan: &str, runs: &[(Run, Vec<Point>)], filter: &Filter) -> Optio
 fn version(kernel: &str) -> (Vec<u64>, String) {
     let numbers = kernel.split(|c: char| !c.is_ascii_digit()).filter_map(|number| number.parse().ok());
     (numbers.collect(), kernel.to_string())
+}
+
+/// The release of a kernel, without its build: `6.1.0-50-amd64` of `6.1.0-50-amd64 #1 SMP ...`.
+fn release(kernel: &str) -> &str {
+    kernel.split(' ').next().unwrap_or(kernel)
+}
+
+/// The rows of a quantity, one for each of all kernels.
+fn of_each(kernels: &[(String, usize)], rows: Vec<Row>) -> Vec<Row> {
+    let Some(first) = rows.first() else { return rows };
+    let row = |(kernel, _): &(String, usize)| {
+        let found = rows.iter().find(|row| row.kernel == *kernel).cloned();
+        found.unwrap_or_else(|| Row {
+            kernel: kernel.clone(),
+            runs: 0,
+            level: None,
+            ratio: None,
+            interval: None,
+            change: None,
+            ..first.clone()
+        })
+    };
+    kernels.iter().map(row).collect()
 }
 
 /// The rows of a quantity, one for each kernel with a value.
@@ -124,7 +147,7 @@ fn rows(line: &Line, runs: &[&(Run, Vec<Point>)]) -> Vec<Row> {
             kernel: kernel.to_string(),
             runs: to - from,
             unit: line.unit.clone(),
-            level: median(&values[from..to]).unwrap_or_default(),
+            level: median(&values[from..to]),
             ratio: to_base.as_ref().map(|to_base| to_base.ratio.value),
             interval: to_base.filter(|_| from > 0).and_then(|to_base| to_base.ratio.interval),
             change: change.map(|change| change.step.ratio.value),
@@ -136,9 +159,18 @@ fn rows(line: &Line, runs: &[&(Run, Vec<Point>)]) -> Vec<Row> {
 }
 
 impl Kernels {
+    /// A kernel in the table: its release, and all of it only where two builds have the same release.
+    fn name<'a>(&self, kernel: &'a str) -> &'a str {
+        let same = self.kernels.iter().filter(|(other, _)| release(other) == release(kernel));
+        if same.count() > 1 { kernel } else { release(kernel) }
+    }
+
     /// The table for a terminal.
     pub fn text(&self) -> String {
-        let runs = self.kernels.iter().map(|(kernel, runs)| format!("{kernel} ({})", count(*runs, "run")));
+        let runs = self
+            .kernels
+            .iter()
+            .map(|(kernel, runs)| format!("{} ({})", self.name(kernel), count(*runs, "run")));
         let runs = runs.collect::<Vec<_>>().join(", ");
         let mut text = format!("{} on {}: kernels {runs}\n", self.plan, self.machine);
         text.extend(self.left_out.iter().map(|what| format!("left out: {what}\n")));
@@ -153,12 +185,13 @@ impl Kernels {
                 row.frame.clone(),
                 row.device.clone(),
                 row.quantity.clone(),
-                row.kernel.clone(),
+                self.name(&row.kernel).into(),
                 row.runs.to_string(),
-                value(row.level, &row.unit),
+                or_dash(row.level, |level| value(level, &row.unit)),
                 or_dash(row.ratio, ratio),
                 or_dash(row.interval, |(low, high)| format!("{} – {}", ratio(low), ratio(high))),
                 match (row.change, &row.too_few) {
+                    _ if row.level.is_none() => "–".into(),
                     (Some(factor), _) => format!("{} times", ratio(factor)),
                     (None, Some(_)) => "too few".into(),
                     (None, None) => "none".into(),
@@ -168,8 +201,8 @@ impl Kernels {
         text += &format!("\n{}", table.text());
         let few = self.rows.iter().find_map(|row| row.too_few.as_ref());
         text + &match few {
-            Some(few) => format!("\nratio: to the oldest kernel. Too few values to find changes: {few}\n"),
-            None => "\nratio: to the oldest kernel. A change is reported if a permutation test has p < 5 %\n"
+            Some(few) => format!("\nratio: to the oldest kernel with a value. Too few values to find changes: {few}\n"),
+            None => "\nratio: to the oldest kernel with a value. A change is reported if a permutation test has p < 5 %\n"
                 .into(),
         }
     }
@@ -211,6 +244,29 @@ mod tests {
     fn kernels_are_in_the_order_of_their_versions_with_ratio_and_change() {
         let all = runs(&[("6.1.0-9", 4e5), ("6.12.3", 4e5), ("6.18.44", 3.6e5)], 5);
         golden!("src/trend/golden/kernels.txt", &text(&all));
+    }
+
+    /// Records of emulated guests with two kernels, without trials and facts: their rates are worth nothing.
+    const GUESTS: &str = include_str!("golden/guests.jsonl");
+
+    #[test]
+    fn records_of_guests_with_two_kernels_are_one_table() {
+        let read = |line: &str| {
+            let data: crate::run_data::RunData = serde_json::from_str(line).expect("a record");
+            (data.run, data.points.into_iter().map(|data| data.point).collect())
+        };
+        let all: Vec<(Run, Vec<Point>)> = GUESTS.lines().map(read).collect();
+        let filter = Filter { goals: vec!["capacity: forwarding capacity".into()], ..Filter::default() };
+        let table = kernels(&all[0].0.plan, &all, &filter).expect("complete runs");
+        golden!("src/trend/golden/kernels-guests.txt", &table.text());
+        // Two builds with one release are told apart.
+        let mut rebuilt = all.clone();
+        rebuilt
+            .iter_mut()
+            .for_each(|(run, _)| run.machine.kernel = run.machine.kernel.replace(" #1 ", " #2 "));
+        let both = [all, rebuilt].concat();
+        let text = kernels(&both[0].0.plan, &both, &filter).expect("complete runs").text();
+        assert!(text.contains("6.1.0-50-amd64 #1 SMP") && text.contains("6.1.0-50-amd64 #2 SMP"), "{text}");
     }
 
     #[test]
