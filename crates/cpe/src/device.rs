@@ -131,6 +131,17 @@ impl Device {
         matches!(self.state, State::Up | State::Renewing | State::Rebinding)
     }
 
+    /// The step of DHCP that it waits for.
+    pub(crate) fn step(&self) -> Step {
+        match self.state {
+            State::Requesting => Step::Request,
+            State::Resolving => Step::Arp,
+            State::Proving => Step::FirstPacket,
+            State::Renewing | State::Rebinding => Step::Renew,
+            _ => Step::Discover,
+        }
+    }
+
     /// Goes over to another state.
     pub(crate) fn enter(&mut self, state: State, now_ns: u64) {
         (self.state, self.sends, self.since_ns, self.due_ns) = (state, 0, now_ns, NEVER);

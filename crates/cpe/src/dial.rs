@@ -67,8 +67,13 @@ fn push_request(options: &Options, pppoe: &Pppoe, number: u32, xid: u32, tags: &
         let text = template.as_ref()?.of(number, options.mac(number), options.lines.tags(number));
         Some(text.into_iter().take(MOST_ID_BYTES).collect())
     };
-    let line =
-        LineTag { circuit_id: id(&options.circuit), remote_id: id(&options.remote), ..LineTag::default() };
+    let known = |kbit_per_s: u32| Some(kbit_per_s).filter(|kbit_per_s| *kbit_per_s > 0);
+    let line = LineTag {
+        circuit_id: id(&options.circuit),
+        remote_id: id(&options.remote),
+        up_kbit_per_s: known(options.line_rates.up_kbit_per_s),
+        down_kbit_per_s: known(options.line_rates.down_kbit_per_s),
+    };
     if line != LineTag::default() {
         line.write(tags);
     }

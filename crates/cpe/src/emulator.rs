@@ -116,6 +116,8 @@ pub struct Emulator {
     first_failed: Vec<Failed>,
     retransmissions: Retransmissions,
     messages: Messages,
+    /// Failures after which devices began again.
+    redials: Vec<(Step, u64)>,
     foreign: u64,
     churn: ChurnSummary,
     monkey: Option<Monkey>,
@@ -168,6 +170,7 @@ impl Emulator {
             first_failed: Vec::new(),
             retransmissions: Retransmissions::default(),
             messages: Messages::default(),
+            redials: Vec::new(),
             foreign: 0,
             churn: ChurnSummary::default(),
             monkey: options.monkey.map(Monkey::new),
@@ -226,8 +229,9 @@ impl Emulator {
             self.cut_power(now_ns);
         }
         match self.phase {
-            Phase::SettingUp if self.started == self.options.devices && self.open == 0 => self.hold(now_ns),
+            Phase::SettingUp if self.is_set_up(now_ns) => self.hold(now_ns),
             Phase::Holding if now_ns >= self.hold_end_ns() => {
+                self.end_tries(now_ns, out);
                 let next = if self.monkey.is_some() { Phase::Settling } else { Phase::Draining };
                 self.enter(next, now_ns);
             }
@@ -247,6 +251,7 @@ impl Emulator {
             Phase::SettingUp if self.started < self.options.devices => {
                 self.paced_ns(self.started, self.first_start_ns)
             }
+            Phase::SettingUp => self.set_up_end_ns(),
             Phase::Releasing => self.release_ns(),
             Phase::Holding => {
                 let traffic_ns = self.traffic.as_ref().map_or(NEVER, Traffic::next_ns);
@@ -369,6 +374,16 @@ impl Emulator {
         }
     }
 
+    /// Whether the set-up has ended: each device is up or has failed, or those that are not have had the time for it.
+    fn is_set_up(&self, now_ns: u64) -> bool {
+        self.started == self.options.devices && (self.open == 0 || now_ns >= self.set_up_end_ns())
+    }
+
+    fn set_up_end_ns(&self) -> u64 {
+        let redial = self.options.redial;
+        redial.map_or(NEVER, |redial| self.first_start_ns.saturating_add(redial.as_nanos() as u64))
+    }
+
     fn hold_end_ns(&self) -> u64 {
         self.options.hold.map_or(NEVER, |hold| self.since_ns.saturating_add(hold.as_nanos() as u64))
     }
@@ -391,18 +406,20 @@ impl Emulator {
 
     /// A device has failed at a step.
     fn fail(&mut self, number: u32, step: Step, now_ns: u64) {
-        if self.tries_again(number, now_ns) {
+        if self.tries_again(number, step, now_ns) {
             return;
         }
+        self.fail_for_good(number, step, now_ns);
+    }
+
+    /// A device has failed, and does not begin again.
+    fn fail_for_good(&mut self, number: u32, step: Step, now_ns: u64) {
         let device = &mut self.devices[number as usize];
         let was_open = !device.was_up;
         device.enter(State::Failed(step), now_ns);
         self.forget_address(number);
         self.open -= u32::from(was_open);
-        match self.failures.iter_mut().find(|(known, _)| *known == step) {
-            Some((_, count)) => *count += 1,
-            None => self.failures.push((step, 1)),
-        }
+        count_step(&mut self.failures, step);
         if self.first_failed.len() < NAMED {
             let (mac, tags) = (self.options.mac(number), self.options.lines.tags(number));
             self.first_failed.push(Failed { mac, tags, step });
@@ -496,8 +513,11 @@ impl Emulator {
         let times = |of: fn(&Device) -> u64| {
             Times::of(self.devices.iter().map(of).filter(|time_ns| *time_ns != NEVER).collect())
         };
-        let mut failures = self.failures.clone();
-        failures.sort_unstable();
+        let sorted = |steps: &[(Step, u64)]| {
+            let mut steps = steps.to_vec();
+            steps.sort_unstable();
+            steps
+        };
         let (bound, last_ns) = self.bound;
         // Not from the first ACK on: a BNG that answers all at once, but late, has not kept up.
         let shortest_ns = self.devices.iter().map(|device| device.setup_ns).min().unwrap_or(NEVER);
@@ -507,7 +527,8 @@ impl Emulator {
             devices: self.options.devices.into(),
             started: self.started.into(),
             up: self.up,
-            failures,
+            failures: sorted(&self.failures),
+            redials: sorted(&self.redials),
             first_failed: self.first_failed.clone(),
             starts_per_s: per_s(self.started.into(), self.first_start_ns, self.last_start_ns),
             setups_per_s: per_s(bound, first_ns, last_ns),
@@ -540,5 +561,13 @@ impl Emulator {
         let doubled = first.saturating_mul(1 << sends.saturating_sub(1).min(16));
         let varied = first.mul_f64(self.rng.unit() / 2.0);
         (doubled.min(MOST.max(first)) + varied).saturating_sub(first / 4).as_nanos() as u64
+    }
+}
+
+/// One more failure at a step.
+fn count_step(steps: &mut Vec<(Step, u64)>, step: Step) {
+    match steps.iter_mut().find(|(known, _)| *known == step) {
+        Some((_, count)) => *count += 1,
+        None => steps.push((step, 1)),
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use weir_bng::ppp::auth::Method;
 use weir_bng::pppoe::MAX_PAYLOAD;
-use weir_bng::{Mac, Tags};
+use weir_bng::{LineRates, Mac, Tags};
 
 use crate::flood::Flood;
 use crate::lines::Lines;
@@ -30,6 +30,9 @@ pub struct Options {
     pub timeout: Duration,
     /// How often a message is sent before the device has failed.
     pub tries: u32,
+    /// How long devices that have failed begin again, as those of customers do; those that are not up at the end of the hold have failed.
+    /// The set-up ends after this time at the latest. `None`: a device that has failed stays so.
+    pub redial: Option<Duration>,
     /// How they dial in by PPPoE; `None`: they ask for addresses by DHCP.
     pub pppoe: Option<Pppoe>,
     /// Option 61 of their messages.
@@ -38,6 +41,8 @@ pub struct Options {
     pub circuit: Option<Template>,
     /// Remote-id of each device.
     pub remote: Option<Template>,
+    /// Rates of each line, as an access node says them (tag 0x0105 of PPPoE).
+    pub line_rates: LineRates,
     /// Whether devices ask for answers by broadcast.
     pub broadcast: bool,
     /// The far end, to which each device sends its first packet.
@@ -191,10 +196,12 @@ impl Options {
             rate_per_s: 100.0,
             timeout: Duration::from_secs(4),
             tries: 4,
+            redial: None,
             pppoe: None,
             client_id: ClientId::None,
             circuit: None,
             remote: None,
+            line_rates: LineRates::default(),
             broadcast: false,
             far: None,
             far6: None,

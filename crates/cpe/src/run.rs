@@ -80,6 +80,8 @@ pub(crate) struct Link {
     name: String,
     port: Box<dyn Port>,
     leaving: Vec<Chunk>,
+    /// Frames for which no memory was left.
+    no_room: u64,
 }
 
 impl Link {
@@ -88,7 +90,12 @@ impl Link {
         let options =
             PacketOptions { longest: LONGEST, mode: ReceiveMode::Promiscuous, tags: None, rings: 4 };
         let port = Packet::open_with(name, &options)?;
-        Ok(Link { name: name.to_string(), port: Box::new(port), leaving: Vec::with_capacity(BATCH) })
+        Ok(Link {
+            name: name.to_string(),
+            port: Box::new(port),
+            leaving: Vec::with_capacity(BATCH),
+            no_room: 0,
+        })
     }
 
     fn failed(&self, source: io::Error) -> RunError {
@@ -141,8 +148,10 @@ impl Link {
     /// Frames that were lost here, by name.
     fn losses(&mut self) -> Vec<(String, u64)> {
         let drops = self.port.account().map(|account| account.drops).unwrap_or_default();
-        let lost = drops.into_iter().filter(|drops| drops.frames > 0);
-        lost.map(|drops| (format!("{}: {}", self.name, drops.name), drops.frames)).collect()
+        let all =
+            drops.into_iter().map(|drops| (drops.name, drops.frames)).chain([("no memory", self.no_room)]);
+        let lost = all.filter(|(_, frames)| *frames > 0);
+        lost.map(|(name, frames)| (format!("{}: {name}", self.name), frames)).collect()
     }
 }
 
@@ -181,7 +190,7 @@ impl Links {
     fn open(interfaces: &Interfaces<'_>, options: &Options) -> Result<Links, RunError> {
         let tap = interfaces.tap.map(|name| -> Result<Link, RunError> {
             let port = Box::new(Tap::open(name, Some(options.first_mac.0))?);
-            Ok(Link { name: name.to_string(), port, leaving: Vec::new() })
+            Ok(Link { name: name.to_string(), port, leaving: Vec::new(), no_room: 0 })
         });
         Ok(Links {
             access: Link::open(interfaces.access)?,
@@ -220,7 +229,7 @@ impl Links {
                 Output::Tap(frame) => (self.tap.as_mut(), frame),
             };
             if let Some(link) = link {
-                link.push(&mut self.pool, copied(frame));
+                link.no_room += u64::from(!link.push(&mut self.pool, copied(frame)));
             }
         }
         self.access.flush(&mut self.pool)?;
@@ -248,7 +257,7 @@ impl Links {
             && let Some(frame) = emulator.flood(now_ns)
         {
             count += 1;
-            self.access.push(&mut self.pool, copied(&frame));
+            self.access.no_room += u64::from(!self.access.push(&mut self.pool, copied(&frame)));
         }
         self.access.flush(&mut self.pool)?;
         Ok(count)

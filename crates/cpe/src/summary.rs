@@ -273,7 +273,9 @@ pub struct Summary {
     pub up: u64,
     /// Failed devices by step; steps without any are left out.
     pub failures: Vec<(Step, u64)>,
-    /// The first of them.
+    /// Failures, by step, after which devices began again.
+    pub redials: Vec<(Step, u64)>,
+    /// The first devices that failed.
     pub first_failed: Vec<Failed>,
     /// Starts per second, as they were.
     pub starts_per_s: Option<f64>,

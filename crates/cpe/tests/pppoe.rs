@@ -144,6 +144,7 @@ impl World {
                 ["devices", count] => options.devices = count.parse().unwrap(),
                 ["rate", rate] => options.rate_per_s = rate.parse().unwrap(),
                 ["tries", tries] => options.tries = tries.parse().unwrap(),
+                ["redial", time] => options.redial = Some(Duration::from_nanos(at_ns(time))),
                 ["lines", lines] => options.lines = lines.parse().unwrap(),
                 ["far", "own"] => {
                     (options.far, options.own_far) = (Some("198.18.0.2:7".parse().unwrap()), true);
@@ -353,6 +354,10 @@ impl World {
             summary.foreign,
             summary.released
         );
+        if !summary.redials.is_empty() {
+            let steps = summary.redials.iter().map(|(step, count)| format!("{step} {count}"));
+            let _ = writeln!(self.written, "figures began again [{}]", steps.collect::<Vec<_>>().join(", "));
+        }
         for (name, times) in [("set-up", summary.setup), ("first packet", summary.first_packet)] {
             if let Some(times) = times {
                 let _ = writeln!(self.written, "figures {name} p50 {:?}", times.p50);

@@ -1,5 +1,6 @@
 //! `weir cpe`: emulated devices of customers in front of a concentrator of any make.
 
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -7,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 use serde_json::{Value, json};
 use weir_cpe::run::{Event, Interfaces, run};
-use weir_cpe::{Emulator, Messages, MonkeySummary, Phase, Summary, Times, TrafficSummary};
+use weir_cpe::{Emulator, Messages, MonkeySummary, Phase, Step, Summary, Times, TrafficSummary};
 use weir_lab::interface::{check_ethernet, check_mtu, check_not_default_route, check_ready};
 use weir_service::say;
 use weir_service::units::rate;
@@ -139,6 +140,10 @@ impl Report<'_> {
                 first.map(|failed| format!("{}{}", failed.mac, bracketed(failed.tags))).collect();
             row("failed", format!("{count} at {step}: {}", first.join(", ")));
         }
+        if !summary.redials.is_empty() {
+            let steps = summary.redials.iter().map(|(step, count)| format!("{step} {count}"));
+            row("began again", format!("after failures at {}", steps.collect::<Vec<_>>().join(", ")));
+        }
         if summary.foreign > 0 {
             row("foreign", format!("{} frames for one session arrived at another one", summary.foreign));
         }
@@ -166,7 +171,8 @@ impl Report<'_> {
             "up": summary.up,
             "released": summary.released,
             "failed": summary.failed(),
-            "failures": summary.failures.iter().map(|(step, count)| (step.name(), count)).collect::<std::collections::BTreeMap<_, _>>(),
+            "failures": by_step(&summary.failures),
+            "redials": by_step(&summary.redials),
             "first_failed": summary.first_failed.iter().map(|failed| json!({
                 "mac": failed.mac.to_string(),
                 "tags": failed.tags.to_string(),
@@ -222,6 +228,11 @@ impl Report<'_> {
             })).collect::<Vec<_>>(),
         })
     }
+}
+
+/// Counts by the name of a step.
+fn by_step(steps: &[(Step, u64)]) -> BTreeMap<&'static str, u64> {
+    steps.iter().map(|(step, count)| (step.name(), *count)).collect()
 }
 
 /// The answer: how many are up, how fast they came, how many failed.

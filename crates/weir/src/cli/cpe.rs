@@ -4,6 +4,7 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddrV4};
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use weir_bng::{LineRates, bits_per_s};
 use weir_config::rate::fps;
 use weir_config::unit;
 use weir_cpe::{
@@ -56,6 +57,9 @@ pub(crate) struct Cpe {
     /// How often a message is sent before the device has failed: 1 to 20
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=20))]
     tries: u32,
+    /// Let devices that have failed begin again, as those of customers do, until the end of --hold; the set-up ends after this time
+    #[arg(long, value_name = "TIME", value_parser = seconds)]
+    redial: Option<Duration>,
     /// Send a client identifier (option 61): `mac`, or a text with {n}, {tags} or {mac}
     #[arg(long, value_name = "ID", value_parser = client_id)]
     client_id: Option<ClientId>,
@@ -65,6 +69,9 @@ pub(crate) struct Cpe {
     /// Send this remote-id (option 82, tag 0x0105)
     #[arg(long, value_name = "TEXT")]
     remote: Option<String>,
+    /// Send these rates of the line upstream and downstream (tag 0x0105), as an access node does: 10Mbit/50Mbit
+    #[arg(long, value_name = "UP/DOWN", requires = "pppoe", value_parser = line_rates)]
+    line_rates: Option<LineRates>,
     /// Ask the server to answer by broadcast
     #[arg(long)]
     broadcast: bool,
@@ -213,10 +220,12 @@ impl Cpe {
             rate_per_s: self.rate,
             timeout: self.timeout,
             tries: self.tries,
+            redial: self.redial,
             pppoe: self.pppoe.map(|_| self.dial.options()),
             client_id: self.client_id.clone().unwrap_or(ClientId::None),
             circuit: self.circuit.clone().map(Template),
             remote: self.remote.clone().map(Template),
+            line_rates: self.line_rates.unwrap_or_default(),
             broadcast: self.broadcast,
             far: self.first_packet_to,
             far6: self.far6,
@@ -255,6 +264,16 @@ fn client_id(text: &str) -> Result<ClientId, String> {
         "" => Err("a client identifier has at least one letter: use mac, or a text".into()),
         text => Ok(ClientId::Text(Template(text.into()))),
     }
+}
+
+fn line_rates(text: &str) -> Result<LineRates, String> {
+    let wrong = || format!("`{text}` is no pair of rates: use 10Mbit/50Mbit");
+    let (up, down) = text.split_once('/').ok_or_else(wrong)?;
+    let kbit_per_s = |text: &str| {
+        let kbit = bits_per_s(text)? / 1000;
+        u32::try_from(kbit).ok().filter(|kbit| *kbit > 0).ok_or_else(wrong)
+    };
+    Ok(LineRates { up_kbit_per_s: kbit_per_s(up)?, down_kbit_per_s: kbit_per_s(down)? })
 }
 
 fn far_end(text: &str) -> Result<SocketAddrV4, String> {
