@@ -1,11 +1,13 @@
 //! The tests of `weir-bngd` from outside, as one program.
 
 mod accounting;
+mod both_families;
 mod brownout;
 mod dhcp_radius;
 mod flood;
 mod full_disk;
 mod grace;
+mod lines;
 mod monkey;
 mod pppoe;
 mod profiles;

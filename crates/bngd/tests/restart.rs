@@ -188,6 +188,12 @@ impl Rig {
         self._watches.push(Watch::new(&self.bngd));
     }
 
+    /// The node is killed, and begins anew without sessions.
+    pub(crate) fn kill_node(&mut self) {
+        kill_after(&mut self.node, Duration::ZERO);
+        self.restart_node();
+    }
+
     fn restart_node(&mut self) {
         self.node = start_node(&self.bng, &self.folder);
         self._watches.push(Watch::new(&self.node));
@@ -233,11 +239,15 @@ impl Rig {
         self.get::<Sessions>("/v1/sessions?most=10000").map(|page| page.sessions)
     }
 
+    /// Frames that the node has dropped, by reason.
+    pub(crate) fn drops(&self) -> BTreeMap<String, u64> {
+        let mut client = Client::connect(&self.folder.join("node.sock")).expect("the node runs");
+        client.query(Query::Drops).expect("it answers")
+    }
+
     /// A counter of the node.
     pub(crate) fn dropped(&self, reason: &str) -> u64 {
-        let mut client = Client::connect(&self.folder.join("node.sock")).expect("the node runs");
-        let drops: BTreeMap<String, u64> = client.query(Query::Drops).expect("it answers");
-        drops.get(reason).copied().unwrap_or_default()
+        self.drops().get(reason).copied().unwrap_or_default()
     }
 
     /// Sessions of the node; `None`: it is not there.
@@ -310,7 +320,7 @@ impl Emulated {
         self.thread.join().expect("no panic")
     }
 
-    fn stop(self) -> Summary {
+    pub(crate) fn stop(self) -> Summary {
         self.stop.store(true, Ordering::Relaxed);
         self.end()
     }
@@ -413,8 +423,7 @@ fn a_node_that_is_killed_gets_all_sessions_again() {
     assert!(summary.is_clean(), "{summary:?}");
     let before = rig.agree("all are up");
     assert_eq!(before.len(), DEVICES as usize);
-    kill_after(&mut rig.node, Duration::ZERO);
-    rig.restart_node();
+    rig.kill_node();
     rig.until("a new node", |rig| rig.of_node().is_some_and(|all| all.len() == DEVICES as usize));
     let after = rig.agree("the new node");
     // Counters go on.
