@@ -1,7 +1,7 @@
 //! The access concentrator's side of discovery.
 //!
 //! ```text
-//! PADI > limits of MAC and line > Service-Name > PADO (after the configured delay)
+//! PADI > limits of MAC and line > sessions that are being set up > Service-Name > PADO (after the configured delay)
 //! PADR > AC-Cookie > the same request again: the same PADS > Service-Name > sessions of MAC and line > id > PADS
 //! PADT > line, MAC and id > end
 //! ```
@@ -255,6 +255,10 @@ impl Concentrator {
         }
         if !self.limiter.takes(now, &(line, None::<Mac>), self.options.line_limit) {
             return Err(DropReason::PadiRateLine);
+        }
+        // One that cannot serve it does not answer (RFC 2516, section 5.2): its host asks again, or another concentrator answers.
+        if self.half_open >= self.options.most_half_open {
+            return Err(DropReason::PppoeHalfOpen);
         }
         let Some(service) = packet.tags.get(SERVICE_NAME) else { return Err(DropReason::PppoeServiceName) };
         self.check_service(Some(service))?;

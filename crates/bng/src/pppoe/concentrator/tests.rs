@@ -85,6 +85,20 @@ fn p2_a_pado_names_the_concentrator_the_asked_service_and_the_others() {
     assert_eq!(bench.padi(&[]), Err(DropReason::PppoeServiceName));
 }
 
+/// RFC 2516, section 5.2: a concentrator that cannot serve a PADI does not answer it. A PADR that follows an earlier PADO gets an error.
+#[test]
+fn a_padi_is_not_answered_while_as_many_sessions_are_set_up_as_the_limit_allows() {
+    let mut bench = Bench::new(Options { most_half_open: 1, ..unlimited() });
+    let pado = bench.padi(&[(SERVICE_NAME, b"")]).unwrap();
+    let first = bench.session(&[1]);
+    assert_eq!(bench.padi(&[(SERVICE_NAME, b"")]), Err(DropReason::PppoeHalfOpen));
+    let padr = [(SERVICE_NAME, &b""[..]), (AC_COOKIE, pado.get(AC_COOKIE).unwrap()), (HOST_UNIQ, &[2])];
+    let refused = bench.say(Code::Padr, PORT, 0, &padr).unwrap();
+    assert!(matches!(refused, Answered::Refuse { reason: DropReason::PppoeHalfOpen, .. }), "{refused:?}");
+    bench.concentrator.establish(&first.key);
+    assert!(bench.padi(&[(SERVICE_NAME, b"")]).is_ok());
+}
+
 #[test]
 fn p3_a_padr_for_an_unknown_service_gets_an_error_with_id_0_and_its_own_tags() {
     let mut bench = Bench::new(service(&["basic"], ServiceNames::Strict));
