@@ -127,6 +127,14 @@ impl Device {
         }
     }
 
+    /// Frames that its control program has dropped so far, by reason; empty: it does not say.
+    pub(super) fn control_drops(&self) -> Result<BTreeMap<String, u64>, RunError> {
+        match self {
+            Device::Weir(weir) => weir.control_drops(),
+            Device::Responder(_) | Device::External => Ok(BTreeMap::new()),
+        }
+    }
+
     /// Kills a program of it, and starts it again.
     pub(super) fn restart(
         &mut self,

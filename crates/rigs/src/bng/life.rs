@@ -4,19 +4,21 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use weir_cpe::run::Event;
-use weir_cpe::{Flood, FloodKind, Load, Options, Phase, SHORTEST_FRAME, SHORTEST_FRAME6};
+use weir_cpe::{Flood, FloodKind, Options, Phase, SHORTEST_FRAME};
 use weir_lab::error::RunError;
 use weir_record::record::Trial;
 
 use super::churned::{Churned, Ends, Told};
-use super::measured::{Cold, Stormed};
+use super::measured::{Cold, ColdDrops, Drops, Stormed};
 use super::plan::COLD_HOLD;
 use super::trials::{Bench, MOST_BEFORE_FORWARDING};
 
 /// A message without an answer is sent again after this time, as devices do it.
 const TIMEOUT: Duration = Duration::from_secs(4);
-/// Messages before a device has failed (RFC 1661, section 4.6: Max-Configure is 10).
+/// Messages before a device begins again (RFC 1661, section 4.6: Max-Configure is 10).
 const TRIES: u32 = 10;
+/// How long devices have to come up: they begin again and again, as those of customers do.
+const COLD_SET_UP: Duration = Duration::from_secs(180);
 /// Interval of the echo requests of an idle device.
 const ECHO: Duration = Duration::from_secs(30);
 /// After a cold start the program writes for a while, and each session gets two more router advertisements 16 s apart: CPU time counts from
@@ -38,6 +40,7 @@ impl Bench<'_> {
         let mut options = self.options(sessions, f64::from(sessions));
         options.timeout = TIMEOUT;
         options.tries = TRIES;
+        options.redial = Some(COLD_SET_UP);
         options.hold = Some(COLD_HOLD);
         options.release_per_s = Some(MOST_BEFORE_FORWARDING);
         if let Some(pppoe) = &mut options.pppoe {
@@ -45,6 +48,7 @@ impl Bench<'_> {
         }
         let (mut held_since, mut begin, mut end) = (None, None, None);
         let (street, device) = (&self.street, &self.device);
+        let before = [device.drops()?, device.control_drops()?];
         let summary = street.emulate(options, stop, &mut |event| {
             let Event::Progress(emulator) = event else { return };
             if emulator.phase() != Phase::Holding {
@@ -65,24 +69,26 @@ impl Bench<'_> {
         });
         self.most_sessions = self.most_sessions.max(summary.up);
         let left_behind = self.device.sessions_after_release()?;
-        Ok(self.trial(&summary).with_detail(&Cold::of(&summary, idle_cpu, left_behind)))
+        let [node, control] = before;
+        let drops = ColdDrops {
+            node: since(self.device.drops()?, &node),
+            control: since(self.device.control_drops()?, &control),
+        };
+        Ok(self.trial(&summary).with_detail(&Cold::of(&summary, idle_cpu, left_behind, drops)))
     }
 
     /// Sessions end and begin again while packets are sent.
     pub(super) fn churn(&mut self, rate_per_s: f64, stop: &AtomicBool) -> Result<Trial, RunError> {
         let sessions = self.plan.most_sessions();
         let rate_per_s = (rate_per_s / 2.0).clamp(1.0, MOST_BEFORE_FORWARDING);
-        let each = CHURN_FPS / f64::from(sessions);
         let mean_s = (f64::from(sessions) / CHURN_PER_S - PAUSE_S).max(0.1);
-        let far6 = self.far6();
-        let frame_bytes = if far6.is_some() { SHORTEST_FRAME6 } else { SHORTEST_FRAME };
         let options = Options {
-            load: Some(Load { from_subscriber_fps: each, to_subscriber_fps: each, frame_bytes }),
-            far6,
             hold: Some(self.plan.life),
             churn: Some(Duration::from_secs_f64(mean_s)),
             ..self.options(sessions, rate_per_s)
         };
+        let options = self.with_traffic(CHURN_FPS, options);
+        let frame_bytes = options.load.map_or(SHORTEST_FRAME, |load| load.frame_bytes);
         let line_bytes = [frame_bytes, SHORTEST_FRAME].map(|bytes| options.line_bytes(bytes) as u64);
         let before = (self.device.forwarded()?, self.device.accounted());
         let summary = self.street.emulate(options, stop, &mut |_| ())?;
@@ -96,24 +102,24 @@ impl Bench<'_> {
 
     /// Packets of sessions beside a flood.
     pub(super) fn storm(&mut self, kind: FloodKind, stop: &AtomicBool) -> Result<Trial, RunError> {
-        let each = STORM_FPS / f64::from(STORM_SESSIONS);
         let options = Options {
-            load: Some(Load {
-                from_subscriber_fps: each,
-                to_subscriber_fps: each,
-                frame_bytes: SHORTEST_FRAME,
-            }),
             flood: Some(Flood { kind, per_s: self.plan.flood_per_s.into() }),
             hold: Some(self.plan.life),
             ..self.options(STORM_SESSIONS, 1000.0)
         };
+        let options = self.with_traffic(STORM_FPS, options);
         let before = self.device.drops()?;
         let summary = self.street.emulate(options, stop, &mut |_| ())?;
-        let mut drops = self.device.drops()?;
-        for (reason, frames) in &mut drops {
-            *frames -= before.get(reason).copied().unwrap_or(0);
-        }
-        drops.retain(|_, frames| *frames > 0);
+        let drops = since(self.device.drops()?, &before);
         Ok(self.trial(&summary).with_detail(&Stormed::of(kind, &summary, drops)))
     }
+}
+
+/// Drops since an earlier time; reasons without any are left out.
+fn since(mut drops: Drops, before: &Drops) -> Drops {
+    for (reason, frames) in &mut drops {
+        *frames -= before.get(reason).copied().unwrap_or(0);
+    }
+    drops.retain(|_, frames| *frames > 0);
+    drops
 }

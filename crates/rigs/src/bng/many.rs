@@ -3,9 +3,10 @@
 //!
 //! ```text
 //!  [hosts] two flows to each > e ---- f [bng] b ---- a > emulator > tcp0 [devices] reads
-//!          warm-up, 5 s | counters ... 30 s ... counters
+//!          warm-up, 5 s | counters, 3 s, counters, 3 s (this machine stood still: left out), counters .. until 30 s are left
 //! ```
 
+use std::collections::HashMap;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -38,8 +39,14 @@ const FLOWS: usize = 2;
 const PORT: u16 = 5201;
 const RATE_PER_S: f64 = 100.0;
 const WARM_UP: Duration = Duration::from_secs(5);
-/// Between two readings of the counters.
+/// Time for which counters are compared with the plan.
 pub(super) const WINDOW: Duration = Duration::from_secs(30);
+/// Between two readings of the counters: a slice in which this machine stood still is left out.
+const SLICE: Duration = Duration::from_secs(3);
+/// Most time for all slices; with less than half of [`WINDOW`] there is no figure.
+const MOST_WINDOW: Duration = Duration::from_secs(120);
+/// A reading that takes longer has no certain time.
+const LONG_READING: Duration = Duration::from_millis(200);
 /// Time limit of the set-up.
 const PATIENCE: Duration = Duration::from_secs(30);
 const LOOK: Duration = Duration::from_millis(50);
@@ -53,6 +60,7 @@ const RIGHT: f64 = 0.01;
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Many {
     pub(super) subscribers: u32,
+    /// Of all slices in which this machine did not stand still.
     pub(super) seconds: f64,
     /// Bits/s to a subscriber: least, median, most.
     pub(super) bits_per_s: [f64; 3],
@@ -60,7 +68,10 @@ pub(super) struct Many {
     pub(super) right: u32,
     /// Time that frames waited in the node: the median of p50, and the largest p99, s.
     pub(super) delay_s: Option<[f64; 2]>,
-    /// Time for which this machine stood still meanwhile, s.
+    /// Of the other slices, which were left out, s.
+    #[serde(default)]
+    pub(super) left_out_s: f64,
+    /// Time for which this machine stood still in them, s.
     pub(super) stopped_s: f64,
 }
 
@@ -77,20 +88,69 @@ struct Reading {
     delay_us: Option<[u64; 2]>,
 }
 
+/// All subscribers at one time.
+#[derive(Debug, Clone)]
+struct Readings {
+    all: Vec<Reading>,
+    at: Instant,
+    /// How long it took to read them.
+    took: Duration,
+}
+
+/// The time between two readings.
+struct Slice<'a> {
+    before: &'a Readings,
+    after: &'a Readings,
+    /// Time for which this machine stood still meanwhile.
+    stopped: Duration,
+}
+
+impl Slice<'_> {
+    fn time(&self) -> Duration {
+        self.after.at - self.before.at
+    }
+
+    fn is_certain(&self) -> bool {
+        self.stopped.is_zero() && self.before.took.max(self.after.took) <= LONG_READING
+    }
+}
+
+/// Sum of slices.
+#[derive(Debug, Default)]
+struct Sum {
+    bytes: HashMap<u64, u64>,
+    time: Duration,
+    left_out: Duration,
+    stopped: Duration,
+}
+
+impl Sum {
+    fn add(&mut self, slice: &Slice<'_>) {
+        if !slice.is_certain() {
+            self.left_out += slice.time();
+            self.stopped += slice.stopped;
+            return;
+        }
+        self.time += slice.time();
+        for one in &slice.after.all {
+            if let Some(then) = slice.before.all.iter().find(|other| other.session == one.session) {
+                *self.bytes.entry(one.session).or_default() += one.bytes.saturating_sub(then.bytes);
+            }
+        }
+    }
+}
+
 impl Many {
-    /// From two readings so far apart.
-    fn of(before: &[Reading], after: &[Reading], seconds: f64, stopped_s: f64) -> Option<Many> {
-        let rate = |one: &Reading| {
-            let then = before.iter().find(|other| other.session == one.session)?;
-            Some((one.bytes.saturating_sub(then.bytes)) as f64 * 8.0 / seconds)
-        };
-        let mut rates: Vec<f64> = after.iter().filter_map(rate).collect();
+    /// From what was counted, and the last reading.
+    fn of(sum: &Sum, last: &[Reading]) -> Option<Many> {
+        let seconds = sum.time.as_secs_f64();
+        let mut rates: Vec<f64> = sum.bytes.values().map(|bytes| *bytes as f64 * 8.0 / seconds).collect();
         rates.sort_by(f64::total_cmp);
         let (least, most) = (*rates.first()?, *rates.last()?);
         let is_right = |rate: &&f64| (**rate / RATE_BITS_PER_S - 1.0).abs() <= RIGHT;
-        let mut p50: Vec<u64> = after.iter().filter_map(|one| Some(one.delay_us?[0])).collect();
+        let mut p50: Vec<u64> = last.iter().filter_map(|one| Some(one.delay_us?[0])).collect();
         p50.sort_unstable();
-        let p99 = after.iter().filter_map(|one| Some(one.delay_us?[1])).max();
+        let p99 = last.iter().filter_map(|one| Some(one.delay_us?[1])).max();
         let seconds_of = |us: u64| us as f64 / 1e6;
         Some(Many {
             subscribers: rates.len() as u32,
@@ -98,7 +158,8 @@ impl Many {
             bits_per_s: [least, rates[rates.len() / 2], most],
             right: rates.iter().filter(is_right).count() as u32,
             delay_s: p50.get(p50.len() / 2).zip(p99).map(|(p50, p99)| [seconds_of(*p50), seconds_of(p99)]),
-            stopped_s,
+            left_out_s: sum.left_out.as_secs_f64(),
+            stopped_s: sum.stopped.as_secs_f64(),
         })
     }
 
@@ -286,16 +347,29 @@ fn fill(mut streams: Vec<TcpStream>, is_over: &AtomicBool) -> std::io::Result<()
     Ok(())
 }
 
-/// Reads the counters twice.
+/// Reads the counters again and again, until the slices that count are long enough.
 fn window(device: &Device, is_over: &AtomicBool) -> Result<Result<Many, String>, RunError> {
     stood_still(WARM_UP, is_over);
-    let (before, begin) = readings(device)?;
-    let stopped = stood_still(WINDOW, is_over);
-    let (after, end) = readings(device)?;
-    if is_over.load(Ordering::Relaxed) {
-        return Ok(Err("the flows have ended early".into()));
+    let (mut sum, mut before) = (Sum::default(), readings(device)?);
+    let deadline = before.at + MOST_WINDOW;
+    while sum.time < WINDOW && before.at < deadline {
+        let stopped = stood_still(SLICE, is_over);
+        let after = readings(device)?;
+        sum.add(&Slice { before: &before, after: &after, stopped });
+        before = after;
+        if is_over.load(Ordering::Relaxed) {
+            return Ok(Err("the flows have ended early".into()));
+        }
     }
-    let many = Many::of(&before, &after, (end - begin).as_secs_f64(), stopped.as_secs_f64());
+    if sum.time < WINDOW / 2 {
+        return Ok(Err(format!(
+            "this machine stood still in {:.0} s of {:.0} s, in all for {:.1} s: measure on a quiet machine",
+            sum.left_out.as_secs_f64(),
+            (sum.left_out + sum.time).as_secs_f64(),
+            sum.stopped.as_secs_f64()
+        )));
+    }
+    let many = Many::of(&sum, &before.all);
     Ok(many.ok_or_else(|| "the node has no sessions of the plan of 1 Mbit/s".to_string()))
 }
 
@@ -311,12 +385,12 @@ fn stood_still(time: Duration, is_over: &AtomicBool) -> Duration {
 }
 
 /// The counters, and when they were read.
-fn readings(device: &Device) -> Result<(Vec<Reading>, Instant), RunError> {
-    let before = Instant::now();
+fn readings(device: &Device) -> Result<Readings, RunError> {
+    let begin = Instant::now();
     let shown = device.subscribers(PLAN)?;
-    let at = before + before.elapsed() / 2;
+    let took = begin.elapsed();
     let all = shown["subscribers"].as_array().map(Vec::as_slice).unwrap_or_default();
-    Ok((all.iter().filter_map(reading).collect(), at))
+    Ok(Readings { all: all.iter().filter_map(reading).collect(), at: begin + took / 2, took })
 }
 
 fn reading(one: &Value) -> Option<Reading> {
@@ -351,14 +425,28 @@ mod tests {
     #[test]
     fn rates_are_compared_with_the_plan() {
         let reading = |session, bytes| Reading { session, bytes, delay_us: Some([4_000, 9_000]) };
-        let before = [reading(1, 100), reading(2, 0), reading(3, 7)];
+        let begin = Instant::now();
+        let readings = |s: u64, all: &[Reading]| {
+            let (at, took) = (begin + Duration::from_secs(s), Duration::from_millis(5));
+            Readings { all: all.to_vec(), at, took }
+        };
+        let before = readings(0, &[reading(1, 100), reading(2, 0), reading(3, 7)]);
         let after = [reading(1, 1_250_100), reading(2, 1_260_000), reading(3, 1_238_757), reading(4, 5)];
-        let many = Many::of(&before, &after, 10.0, 0.1).expect("readings");
+        let after = readings(10, &after);
+        let mut sum = Sum::default();
+        sum.add(&Slice { before: &before, after: &after, stopped: Duration::ZERO });
+        // Neither a slice with a stop counts, nor one whose end has no certain time.
+        let later = readings(12, &after.all);
+        sum.add(&Slice { before: &after, after: &later, stopped: Duration::from_millis(100) });
+        let unsure = Readings { took: Duration::from_secs(1), ..readings(15, &after.all) };
+        sum.add(&Slice { before: &later, after: &unsure, stopped: Duration::ZERO });
+        let many = Many::of(&sum, &after.all).expect("readings");
+        assert_eq!((many.seconds, many.left_out_s, many.stopped_s), (10.0, 5.0, 0.1));
         assert_eq!((many.subscribers, many.right), (3, 3));
         assert_eq!(many.bits_per_s, [991_000.0, 1_000_000.0, 1_008_000.0]);
         assert_eq!(many.delay_s, Some([0.004, 0.009]));
         assert!((many.error() - 0.009).abs() < 1e-9, "{}", many.error());
-        assert_eq!(Many::of(&[], &after, 10.0, 0.0), None);
+        assert_eq!(Many::of(&Sum::default(), &after.all), None);
     }
 
     #[test]

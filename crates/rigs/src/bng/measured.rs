@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use weir_cpe::{FloodKind, Summary, TrafficSummary};
+use weir_cpe::{FloodKind, Step, Summary, TrafficSummary};
 
 use weir_record::figure::{figure, unit};
 use weir_record::record::{Bound, Detail, Figure, Statistic};
@@ -90,7 +90,11 @@ impl SetUps {
 }
 
 pub(super) fn failures(summary: &Summary) -> Vec<(String, u64)> {
-    summary.failures.iter().map(|(step, count)| (step.name().to_string(), *count)).collect()
+    by_step(&summary.failures)
+}
+
+fn by_step(steps: &[(Step, u64)]) -> Vec<(String, u64)> {
+    steps.iter().map(|(step, count)| (step.name().to_string(), *count)).collect()
 }
 
 pub(super) fn own_losses(summary: &Summary) -> u64 {
@@ -123,6 +127,11 @@ pub(super) struct Counted {
     pub(super) received: u64,
     pub(super) duplicated: u64,
     pub(super) reordered: u64,
+    /// Of those sent and received, frames of IPv6.
+    #[serde(default)]
+    pub(super) sent6: u64,
+    #[serde(default)]
+    pub(super) received6: u64,
     pub(super) seconds: f64,
 }
 
@@ -134,12 +143,18 @@ impl Counted {
             received: traffic.received,
             duplicated: traffic.duplicated,
             reordered: traffic.reordered,
+            sent6: traffic.sent6,
+            received6: traffic.received6,
             seconds: traffic.duration.as_secs_f64(),
         }
     }
 
     pub(super) fn lost(&self) -> u64 {
         self.sent.saturating_sub(self.received)
+    }
+
+    fn lost6(&self) -> u64 {
+        self.sent6.saturating_sub(self.received6)
     }
 
     pub(super) fn received_fps(&self) -> f64 {
@@ -167,6 +182,16 @@ impl Forwarded {
     }
 }
 
+/// Frames that were dropped, by reason.
+pub(super) type Drops = BTreeMap<String, u64>;
+
+/// What was dropped of the messages of a cold start.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct ColdDrops {
+    pub(super) node: Drops,
+    pub(super) control: Drops,
+}
+
 /// All devices at once, then idle.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Cold {
@@ -174,9 +199,14 @@ pub(super) struct Cold {
     pub(super) up: u64,
     /// Devices that failed, by step.
     pub(super) failures: Vec<(String, u64)>,
+    /// Failures after which devices began again, by step.
+    #[serde(default)]
+    pub(super) redials: Vec<(String, u64)>,
     /// From the first start until all were up.
     pub(super) seconds: Option<f64>,
     pub(super) sent_again: u64,
+    #[serde(default)]
+    pub(super) drops: ColdDrops,
     /// Share of a CPU that idle sessions take in node and control program.
     pub(super) idle_cpu: Option<f64>,
     /// Sessions that the control program has after all were released.
@@ -189,12 +219,19 @@ impl Detail for Cold {
 }
 
 impl Cold {
-    pub(super) fn of(summary: &Summary, idle_cpu: Option<f64>, left_behind: Option<u64>) -> Cold {
+    pub(super) fn of(
+        summary: &Summary,
+        idle_cpu: Option<f64>,
+        left_behind: Option<u64>,
+        drops: ColdDrops,
+    ) -> Cold {
         let set_ups = SetUps::of(0.0, summary);
         Cold {
             devices: summary.devices,
             up: summary.up,
             failures: set_ups.failures,
+            redials: by_step(&summary.redials),
+            drops,
             seconds: summary.all_up.map(|time| time.as_secs_f64()),
             sent_again: set_ups.sent_again,
             idle_cpu,
@@ -215,7 +252,7 @@ pub(super) struct Stormed {
     /// 99th percentile of the time that packets from and to subscribers took.
     pub(super) p99_s: Option<[f64; 2]>,
     /// Frames that the node dropped, by reason.
-    pub(super) drops: BTreeMap<String, u64>,
+    pub(super) drops: Drops,
     pub(super) own_losses: u64,
 }
 
@@ -224,7 +261,7 @@ impl Detail for Stormed {
 }
 
 impl Stormed {
-    pub(super) fn of(kind: FloodKind, summary: &Summary, drops: BTreeMap<String, u64>) -> Stormed {
+    pub(super) fn of(kind: FloodKind, summary: &Summary, drops: Drops) -> Stormed {
         let p99 = |traffic: Option<TrafficSummary>| Some(traffic?.latency?.p99.as_secs_f64());
         Stormed {
             is_padi: kind == FloodKind::Padi,
@@ -240,6 +277,16 @@ impl Stormed {
     /// Share of the flood that the node dropped.
     fn dropped(&self) -> f64 {
         self.drops.values().sum::<u64>() as f64 / self.flood.max(1) as f64
+    }
+
+    /// Frames that the node dropped and that are not of the flood, for which these reasons are.
+    fn dropped_beside(&self) -> u64 {
+        const OF_FLOOD: [&str; 4] = ["punt_pppoe_discovery", "punt_full", "no_control", "unknown_vlan"];
+        self.drops
+            .iter()
+            .filter(|(reason, _)| !OF_FLOOD.contains(&&***reason))
+            .map(|(_, frames)| frames)
+            .sum()
     }
 }
 
@@ -310,6 +357,8 @@ pub(super) const FIRST_PACKET: [&str; 3] =
     ["time to first packet, p50", "time to first packet, p99", "time to first packet, maximum"];
 pub(super) const MEMORY: [&str; 2] = ["memory per session, node", "memory per session, control program"];
 pub(super) const RESTART_LOSS: &str = "frames lost by a restart of the control program";
+pub(super) const RESTART_LOSS6: &str = "IPv6 frames lost by a restart of the control program";
+pub(super) const NODE_LOSS: &str = "frames lost by a restart of the node";
 pub(super) const RESTARTED: &str = "sessions that a restart of node or control program ended";
 pub(super) const NODE_RESTART: &str = "restart of the node until it has all sessions";
 pub(super) const COLD_START: &str = "cold start until all are up";
@@ -323,6 +372,8 @@ pub(super) const CHURN_UNACCOUNTED: &str = "churn, sessions without Start or Sto
 pub(super) const CHURN_TOLD: &str = "churn, difference of accounting and node";
 pub(super) const CHURN_LEFT: &str = "churn, sessions left behind";
 pub(super) const STORM_LOST: &str = "frames lost beside a flood of PADI";
+pub(super) const STORM_LOST6: &str = "IPv6 frames lost beside a flood of PADI";
+pub(super) const STORM_DROPS: &str = "frames of sessions that the node dropped beside a flood of PADI";
 pub(super) const STORM_DROPPED: &str = "PADI of the flood dropped before the control program";
 pub(super) const STORM_P99: &str = "p99 beside a flood of PADI by p99 beside unknown_vlan";
 pub(super) const MANY_ERROR: &str = "TCP at 1 Mbit/s, largest difference of a byte counter";
@@ -359,6 +410,9 @@ impl Found {
         let control = self.restarted.iter().filter(|restarted| !restarted.is_node);
         let lost = control.map(|restarted| (restarted.from.lost() + restarted.to.lost()) as f64);
         figures.push(median(RESTART_LOSS, unit::FRAMES, lost.collect()));
+        let control = self.restarted.iter().filter(|restarted| !restarted.is_node);
+        let lost6 = control.filter_map(|restarted| lost6(&restarted.from, &restarted.to));
+        figures.push(median(RESTART_LOSS6, unit::FRAMES, lost6.collect()));
         figures.push(median(GOODPUT, MBIT_PER_S, self.goodput.clone()));
         let many = |of: &dyn Fn(&Many) -> Option<f64>| self.many.iter().filter_map(of).collect();
         figures.push(median(MANY_ERROR, PERCENT, many(&|many| Some(many.error() * 100.0))));
@@ -379,10 +433,15 @@ impl Found {
         };
         let cold = |of: &dyn Fn(&Cold) -> Option<f64>| self.cold.iter().filter_map(of).collect();
         let churn = |of: &dyn Fn(&Churned) -> Option<f64>| self.churned.iter().filter_map(of).collect();
-        let node = self.restarted.iter().filter(|restarted| restarted.is_node);
+        let node = || self.restarted.iter().filter(|restarted| restarted.is_node);
         vec![
             median(RESTARTED, SESSIONS_UNIT, self.restarted.iter().map(ended).collect()),
-            median(NODE_RESTART, unit::SECONDS, node.map(|restarted| restarted.seconds).collect()),
+            median(NODE_RESTART, unit::SECONDS, node().map(|restarted| restarted.seconds).collect()),
+            median(
+                NODE_LOSS,
+                unit::FRAMES,
+                node().map(|restarted| (restarted.from.lost() + restarted.to.lost()) as f64).collect(),
+            ),
             median(COLD_START, unit::SECONDS, cold(&|cold| cold.seconds)),
             median(COLD_FAILED, SESSIONS_UNIT, cold(&|cold| Some((cold.devices - cold.up) as f64))),
             median(IDLE_CPU, PERCENT, cold(&|cold| Some(cold.idle_cpu? * 100.0))),
@@ -397,6 +456,12 @@ impl Found {
                 STORM_LOST,
                 unit::FRAMES,
                 self.beside_padi(|stormed| Some((stormed.from.lost() + stormed.to.lost()) as f64)),
+            ),
+            median(STORM_LOST6, unit::FRAMES, self.beside_padi(|stormed| lost6(&stormed.from, &stormed.to))),
+            median(
+                STORM_DROPS,
+                unit::FRAMES,
+                self.beside_padi(|stormed| Some(stormed.dropped_beside() as f64)),
             ),
             median(STORM_DROPPED, PERCENT, self.beside_padi(|stormed| Some(stormed.dropped() * 100.0))),
             median(STORM_P99, unit::RATIO, self.storm_ratios()),
@@ -447,6 +512,22 @@ impl Found {
             .into()
     }
 
+    /// What happened to the messages of each cold start.
+    fn cold_starts(&self) -> impl Iterator<Item = String> {
+        self.cold.iter().map(|cold| {
+            format!(
+                "Cold start: {} messages sent again; devices began again after failures: {}; not up: {}; dropped by the node: {}; by the \
+                 control program: {}; lost by the emulator: {}.",
+                cold.sent_again,
+                counts(cold.redials.iter().map(|(step, count)| (step, *count))),
+                counts(cold.failures.iter().map(|(step, count)| (step, *count))),
+                counts(cold.drops.node.iter().map(|(reason, count)| (reason, *count))),
+                counts(cold.drops.control.iter().map(|(reason, count)| (reason, *count))),
+                cold.own_losses
+            )
+        })
+    }
+
     /// What is irregular: sessions that did not come up, frames at the wrong session, losses of the emulator.
     pub(super) fn irregular(&self) -> Vec<String> {
         let mut found = Vec::new();
@@ -467,10 +548,13 @@ impl Found {
                 ));
             }
         }
-        for many in self.many.iter().filter(|many| many.stopped_s > 0.01 * many.seconds) {
+        found.extend(self.cold_starts());
+        for many in self.many.iter().filter(|many| many.left_out_s > 0.0) {
             found.push(format!(
-                "This machine stood still for {:.1} s of {:.0} s while TCP sent to subscribers: their counters say less.",
-                many.stopped_s, many.seconds
+                "This machine stood still for {:.1} s while TCP sent to subscribers: {:.0} s of {:.0} s are left out.",
+                many.stopped_s,
+                many.left_out_s,
+                many.seconds + many.left_out_s
             ));
         }
         if self.set_ups.iter().any(|(_, is_bounded)| !is_bounded) {
@@ -482,6 +566,17 @@ impl Found {
         found.dedup();
         found
     }
+}
+
+/// `padi 3, padr 1`, or `none`.
+fn counts<'a>(all: impl Iterator<Item = (&'a String, u64)>) -> String {
+    let all: Vec<String> = all.map(|(name, count)| format!("{name} {count}")).collect();
+    if all.is_empty() { "none".into() } else { all.join(", ") }
+}
+
+/// Frames of IPv6 that were lost; `None`: none was sent.
+fn lost6(from: &Counted, to: &Counted) -> Option<f64> {
+    (from.sent6 + to.sent6 > 0).then(|| (from.lost6() + to.lost6()) as f64)
 }
 
 #[cfg(test)]
@@ -548,6 +643,57 @@ pub(super) mod tests {
             ]
         );
         assert_eq!(found.irregular().len(), 1, "{:?}", found.irregular());
+    }
+
+    #[test]
+    fn what_was_lost_and_where_is_said_of_cold_starts_floods_and_restarts() {
+        let drops = |all: &[(&str, u64)]| -> Drops {
+            all.iter().map(|(reason, count)| (reason.to_string(), *count)).collect()
+        };
+        let cold = Cold {
+            devices: 10,
+            up: 9,
+            failures: vec![("padi".into(), 1)],
+            redials: vec![("padr".into(), 4)],
+            sent_again: 7,
+            drops: ColdDrops { node: drops(&[("punt_full", 5)]), control: Drops::default() },
+            ..Cold::default()
+        };
+        let both = Counted { sent: 20, received: 18, sent6: 10, received6: 9, ..Counted::default() };
+        let stormed = Stormed {
+            is_padi: true,
+            flood: 100,
+            from: both,
+            to: both,
+            drops: drops(&[("punt_pppoe_discovery", 90), ("queue_full", 2)]),
+            ..Stormed::default()
+        };
+        let restarted = Restarted { from: both, to: both, ..Restarted::default() };
+        let node = Restarted { is_node: true, ..restarted.clone() };
+        let found = Found {
+            cold: vec![cold],
+            stormed: vec![stormed],
+            restarted: vec![restarted, node],
+            ..Found::default()
+        };
+        let figures = found.figures();
+        let value =
+            |name: &str| figures.iter().find(|figure| figure.name == name).and_then(|figure| figure.value);
+        let rows = [
+            (COLD_FAILED, 1.0),
+            (STORM_LOST, 4.0),
+            (STORM_LOST6, 2.0),
+            (STORM_DROPS, 2.0),
+            (RESTART_LOSS, 4.0),
+            (RESTART_LOSS6, 2.0),
+            (NODE_LOSS, 4.0),
+        ];
+        for (name, wanted) in rows {
+            assert_eq!(value(name), Some(wanted), "{name}");
+        }
+        let said = "Cold start: 7 messages sent again; devices began again after failures: padr 4; not up: padi 1; dropped by the node: \
+                    punt_full 5; by the control program: none; lost by the emulator: 0.";
+        assert!(found.irregular().iter().any(|text| text == said), "{:?}", found.irregular());
     }
 
     #[test]

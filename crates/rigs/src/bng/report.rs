@@ -10,8 +10,9 @@ use weir_report::view::format::{full, list, or_dash, si, significant, time_ns};
 
 use super::measured::{
     CHURN_BYTES, CHURN_DIFFERENCE, CHURN_LEFT, CHURN_RATE, CHURN_TOLD, CHURN_UNACCOUNTED, COLD_FAILED,
-    COLD_LEFT, COLD_START, FIRST_PACKET, GOODPUT, ID, IDLE_CPU, MEMORY, NODE_RESTART, RESTART_LOSS,
-    RESTARTED, SESSIONS, SET_UP_RATE, STORM_DROPPED, STORM_LOST, STORM_P99,
+    COLD_LEFT, COLD_START, FIRST_PACKET, GOODPUT, ID, IDLE_CPU, MANY_DELAY, MANY_ERROR, MEMORY, NODE_LOSS,
+    NODE_RESTART, RESTART_LOSS, RESTART_LOSS6, RESTARTED, SESSIONS, SET_UP_RATE, STORM_DROPPED, STORM_DROPS,
+    STORM_LOST, STORM_LOST6, STORM_P99,
 };
 
 const CAPTION: &str = "Set-ups per second without a failure, median of the rounds. Longer is better.";
@@ -110,6 +111,7 @@ impl Row<'_> {
         let parts = [
             count(RESTARTED, "a restart of node or control program ends {} sessions"),
             number(NODE_RESTART, "a node that was killed has all sessions again after {} s"),
+            count(NODE_LOSS, "{} frames are lost meanwhile"),
             number(COLD_START, "all devices at once are up after {} s"),
             count(COLD_FAILED, "{} of them do not come up"),
             count(COLD_LEFT, "{} sessions are left behind"),
@@ -121,6 +123,8 @@ impl Row<'_> {
             count(CHURN_TOLD, "accounting and node differ by {} bytes"),
             count(CHURN_LEFT, "{} of these sessions are left behind"),
             count(STORM_LOST, "beside a flood of PADI {} frames of sessions are lost"),
+            count(STORM_LOST6, "{} of them of IPv6"),
+            count(STORM_DROPS, "the node drops {} of them"),
             number(STORM_DROPPED, "the node drops {} % of the flood itself"),
             number(STORM_P99, "the p99 of their time is {} times that beside frames of an unknown VLAN"),
         ];
@@ -142,10 +146,23 @@ impl Row<'_> {
         let lost = self.value(RESTART_LOSS);
         parts
             .extend(lost.map(|lost| format!("a restart of the control program loses {} frames", full(lost))));
+        let lost6 = self.value(RESTART_LOSS6);
+        parts.extend(lost6.map(|lost| format!("{} of them of IPv6", full(lost))));
         let goodput = self.value(GOODPUT);
         parts.extend(
             goodput.map(|rate| format!("TCP gets {} Mbit/s of a plan of 20 Mbit/s", significant(rate))),
         );
+        let error = self.value(MANY_ERROR);
+        parts.extend(error.map(|error| {
+            format!(
+                "with plans of 1 Mbit/s a byte counter differs from the plan by at most {} %",
+                significant(error)
+            )
+        }));
+        if let [Some(p50), Some(p99)] = MANY_DELAY.map(|name| self.value(name)) {
+            let [p50, p99] = [p50, p99].map(|s| time_ns(s * 1e9));
+            parts.push(format!("their frames wait {p50} in the node (p99 {p99})"));
+        }
         (!parts.is_empty()).then(|| format!("{}: {}.", self.name(), list(&parts)))
     }
 }

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use weir_cpe::run::Event;
-use weir_cpe::{Load, Method, Options, Phase, Pppoe, SHORTEST_FRAME, Summary, Template};
+use weir_cpe::{Load, Method, Options, Phase, Pppoe, SHORTEST_FRAME, SHORTEST_FRAME6, Summary, Template};
 use weir_lab::error::RunError;
 use weir_record::record::{Trial, Verdict};
 use weir_testbed::journal::Journal;
@@ -76,9 +76,17 @@ impl Bench<'_> {
     }
 
     /// The address of IPv6 of the far end, where devices and the concentrator have IPv6.
-    pub(super) fn far6(&self) -> Option<Ipv6Addr> {
+    fn far6(&self) -> Option<Ipv6Addr> {
         let has_ipv6 = self.entry.access == Access::Pppoe && matches!(self.device, Device::Weir(_));
         has_ipv6.then_some(FAR6)
+    }
+
+    /// The options with so many of the shortest frames per second in each direction, every second one of IPv6 where sessions have that.
+    pub(super) fn with_traffic(&self, fps: f64, options: Options) -> Options {
+        let (each, far6) = (fps / f64::from(options.devices), self.far6());
+        let frame_bytes = if far6.is_some() { SHORTEST_FRAME6 } else { SHORTEST_FRAME };
+        let load = Load { from_subscriber_fps: each, to_subscriber_fps: each, frame_bytes };
+        Options { load: Some(load), far6, ..options }
     }
 
     /// Set-ups at a rate, then releases.
@@ -135,10 +143,8 @@ impl Bench<'_> {
     ) -> Result<Trial, RunError> {
         let sessions = self.plan.sessions.iter().copied().max().unwrap_or(1).min(RESTART_SESSIONS);
         let rate_per_s = (rate_per_s / 2.0).clamp(1.0, MOST_BEFORE_FORWARDING);
-        let each = RESTART_FPS / f64::from(sessions);
-        let load = Load { from_subscriber_fps: each, to_subscriber_fps: each, frame_bytes: SHORTEST_FRAME };
-        let options =
-            Options { load: Some(load), hold: Some(RESTART_TRIAL), ..self.options(sessions, rate_per_s) };
+        let options = Options { hold: Some(RESTART_TRIAL), ..self.options(sessions, rate_per_s) };
+        let options = self.with_traffic(RESTART_FPS, options);
         let (held, is_held) = mpsc::channel();
         let (street, device) = (&self.street, &mut self.device);
         let (summary, times) = thread::scope(|scope| {

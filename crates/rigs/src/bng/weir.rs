@@ -74,6 +74,12 @@ pub(super) fn obstacle() -> Option<String> {
     })
 }
 
+/// Counts of an object.
+fn by_reason(object: &Value) -> BTreeMap<String, u64> {
+    let all = object.as_object().into_iter().flatten();
+    all.filter_map(|(reason, frames)| Some((reason.clone(), frames.as_u64()?))).collect()
+}
+
 /// Of this program.
 pub(super) fn program() -> PathBuf {
     std::env::current_exe().unwrap_or_else(|_| "weir".into())
@@ -244,9 +250,12 @@ impl Weir {
 
     /// Frames that the node has dropped, by reason.
     pub(super) fn drops(&self) -> Result<BTreeMap<String, u64>, RunError> {
-        let drops = self.ask(&["node", "show", "drops", "--json"], NODE_SOCKET)?;
-        let drops = drops.as_object().cloned().unwrap_or_default();
-        Ok(drops.into_iter().filter_map(|(reason, frames)| Some((reason, frames.as_u64()?))).collect())
+        Ok(by_reason(&self.ask(&["node", "show", "drops", "--json"], NODE_SOCKET)?))
+    }
+
+    /// Frames that the control program has dropped, by reason.
+    pub(super) fn control_drops(&self) -> Result<BTreeMap<String, u64>, RunError> {
+        Ok(by_reason(&self.ask(&["bng", "status", "--json"], SOCKET)?["frames"]["drops"]))
     }
 
     /// Resident memory of node and control program, bytes.
