@@ -21,6 +21,7 @@
 //! - `handover.rs`: rings that carry frames to the thread that they belong to; the plane (`crates/plane/src/steer.rs`)
 //!   decides which one
 //! - `grace.rs`, `carrier.rs`, `node/links.rs`: sessions of subscribers end when their access port has had no link for a time
+//! - `links.rs`: a thread that asks the kernel whether interfaces take frames of XDP programs
 //! - `kept.rs`: memory of frames that a stage keeps
 //! - `fast.rs`: loads the entries of the fast path into the XDP programs and reads their counters
 //! - `config.rs`, `running_config.rs`, `backend.rs`, `opened.rs`: the node's text, its ports, and opening them
@@ -40,6 +41,7 @@ mod fast;
 mod grace;
 mod handover;
 mod kept;
+mod links;
 mod node;
 pub mod offload;
 mod opened;

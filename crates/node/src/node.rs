@@ -26,6 +26,7 @@ use crate::bell::Bell;
 use crate::config::Wait;
 use crate::counters::{Shown, Snapshot};
 use crate::grace::Grace;
+use crate::links::Links;
 use crate::running_config::RunningConfig;
 pub use apply::PartsOfPort;
 pub use control::{Attachment, CONTROL_SLOTS, Rings};
@@ -191,6 +192,8 @@ pub struct Node {
     nats_changed: AtomicBool,
     /// Access ports without links. The lock of `running` is taken first.
     pub(crate) grace: Mutex<Grace>,
+    /// Asks the kernel about the interfaces of ports.
+    pub(crate) links: Mutex<Links>,
     pub(crate) threads: Vec<Thread>,
 }
 
@@ -210,6 +213,7 @@ impl Node {
             unread_log: Mutex::default(),
             nats_changed: AtomicBool::new(false),
             grace: Mutex::default(),
+            links: Mutex::default(),
             threads: Vec::new(),
         };
         for ((worker, bell), cpu) in workers.zip(cpus) {

@@ -8,7 +8,7 @@ use weir_plane::{BATCH, NewBlocks, PortBlock, PortId, Time};
 use weir_port::bpf::now_ns;
 use weir_port::confined::Work;
 use weir_port::descriptors::make_room;
-use weir_port::duplex::{Choice, PacketOptions, Pool, Port, Tap, Xdp};
+use weir_port::duplex::{Choice, PacketOptions, Pool, Port, RedirectWatch, Tap, Xdp};
 use weir_port::fast::{Fast, FastPort};
 
 use crate::backend::{Backend, OpenError, Umems, Wanted, own_mac, taps};
@@ -16,6 +16,7 @@ use crate::bell::Bell;
 use crate::config::{Config, Fast as Wish, Host, HostTap, RightToOpen};
 use crate::fast::Table;
 use crate::handover::{RING_BYTES, exchanges};
+use crate::links::watches;
 use crate::node::{ETHERNET, Node, NodeError, choice, rings, thread_error};
 use crate::offload;
 use crate::running_config::RunningConfig;
@@ -91,6 +92,7 @@ fn machines(config: &Config, macs: &[Mac]) -> Result<Vec<Machine>, NodeError> {
 pub struct Opened {
     workers: Vec<Worker>,
     bells: Vec<Arc<Bell>>,
+    watches: Vec<RedirectWatch>,
     began: SystemTime,
     running: RunningConfig,
     methods: Vec<String>,
@@ -184,13 +186,14 @@ impl Opened {
 
     fn of(
         running: RunningConfig,
-        ports: Vec<Vec<Box<dyn Port>>>,
+        mut ports: Vec<Vec<Box<dyn Port>>>,
         pools: Vec<Pool>,
         machines: Vec<Machine>,
     ) -> Result<Opened, NodeError> {
         assert_eq!(ports.len(), running.settings.threads.len(), "each thread has its part of the ports");
         let methods = ports[0].iter().map(|port| port.method()).collect();
         let obstacles = ports[0].iter().filter_map(|port| port.obstacle()).collect();
+        let watches = watches(&mut ports);
         let (wait, start_ns) = (running.settings.wait, now_ns());
         let exchanges = exchanges(ports.len(), RING_BYTES).map_err(thread_error("making a socket"))?;
         let bells = exchanges.iter().map(|exchange| exchange.bell()).collect();
@@ -201,7 +204,7 @@ impl Opened {
         };
         let workers = all.map(worker).collect();
         let began = SystemTime::now();
-        Ok(Opened { workers, bells, began, running, methods, obstacles, start_ns, is_fast: false })
+        Ok(Opened { workers, bells, watches, began, running, methods, obstacles, start_ns, is_fast: false })
     }
 
     /// How frames come and go, by port.
@@ -262,7 +265,9 @@ impl Opened {
     /// There is no such CPU, or no thread.
     pub fn start(self) -> Result<Node, NodeError> {
         let work = if self.is_fast || self.is_by_xdp() { Work::ForwardByPrograms } else { Work::Forward };
-        let Opened { workers, bells, began, running, .. } = self;
-        Node::start(running, began, work, workers.into_iter().zip(bells))
+        let Opened { workers, bells, watches, began, running, .. } = self;
+        let node = Node::start(running, began, work, workers.into_iter().zip(bells))?;
+        node.links.lock().expect("no thread panics with it").add(watches);
+        Ok(node)
     }
 }

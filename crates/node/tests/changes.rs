@@ -17,7 +17,7 @@ use weir_testkit::{PATIENCE, need_root};
 use crate::run::next;
 use crate::street::{HOST, Street, THIRD};
 
-fn config(text: &str) -> Config {
+pub(crate) fn config(text: &str) -> Config {
     Config::read("n", text, &|name| Err(format!("no file {name}")))
         .unwrap_or_else(|mistakes| panic!("{mistakes}"))
 }

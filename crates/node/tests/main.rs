@@ -3,6 +3,7 @@
 mod changes;
 mod control;
 mod fast;
+mod links;
 mod offload;
 mod ports;
 mod qinq;

@@ -31,6 +31,12 @@ impl Street {
         street
     }
 
+    /// The wire of this side once more, after it was removed.
+    pub(crate) fn join_again(&self, side: usize) {
+        let ends = [(&self.hosts[side], HOST[side]), (&self.node, NODE[side])];
+        join_ends(ends, Wire { number: side as u8, queues: 1 });
+    }
+
     /// One more wire, from the node to another host: n2 - x0.
     pub(crate) fn join_third(&self, host: &Namespace, queues: u32) {
         join_ends([(host, THIRD), (&self.node, "n2")], Wire { number: 2, queues });

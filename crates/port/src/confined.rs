@@ -24,8 +24,7 @@ use weir_linux::interface::SIOCETHTOOL;
 pub enum Work {
     /// They pass by sockets, TAP devices and files that are open.
     Forward,
-    /// They pass by AF_XDP or eBPF programs as well: entries of maps, frames that leave by a program, and what the kernel says
-    /// about the XDP of an interface.
+    /// They pass by AF_XDP or eBPF programs as well: entries of maps, and frames that leave by a program.
     ForwardByPrograms,
     /// They are captured. libpcap reads about an interface in /sys whenever it waits.
     Capture,
@@ -100,9 +99,10 @@ const OLDER: &[i64] = &[libc::SYS_epoll_wait, libc::SYS_poll, libc::SYS_time];
 #[cfg(not(target_arch = "x86_64"))]
 const OLDER: &[i64] = &[];
 
-/// ioctl(2): the name of an interface, what its driver says (all that changes something takes CAP_NET_ADMIN), and how std
-/// sets a socket non-blocking.
-const QUESTIONS: &[libc::Ioctl] = &[libc::SIOCGIFNAME, SIOCETHTOOL, libc::FIONBIO];
+/// ioctl(2): the name of an interface, and how std sets a socket non-blocking.
+const QUESTIONS: &[libc::Ioctl] = &[libc::SIOCGIFNAME, libc::FIONBIO];
+/// What a driver says (all that changes something takes CAP_NET_ADMIN); the kernel answers behind its lock of all interfaces.
+const QUESTIONS_OF_CAPTURES: &[libc::Ioctl] = &[SIOCETHTOOL];
 /// bpf(2): entries of maps, frames that leave by a program that is loaded; neither programs nor maps are made.
 const ENTRIES: &[u32] = &[
     BPF_MAP_DELETE_ELEM,
@@ -136,7 +136,9 @@ fn rules(work: Work) -> Result<Rules, seccompiler::BackendError> {
     let no_code = without(2, libc::PROT_EXEC)?;
     rules.insert(libc::SYS_mmap, vec![no_code.clone()]);
     rules.insert(libc::SYS_mprotect, vec![no_code]);
-    rules.insert(libc::SYS_ioctl, one_of(1, QUESTIONS.iter().map(|&question| u64::from(question as u32)))?);
+    let more = if work == Work::Capture { QUESTIONS_OF_CAPTURES } else { &[] };
+    let questions = QUESTIONS.iter().chain(more);
+    rules.insert(libc::SYS_ioctl, one_of(1, questions.map(|&question| u64::from(question as u32)))?);
     // abort(3) is a signal to oneself.
     let own = [std::process::id(), crate::thread::number()].map(u64::from);
     rules.insert(libc::SYS_tgkill, one_of(0, own.into_iter().take(1))?);
@@ -145,11 +147,7 @@ fn rules(work: Work) -> Result<Rules, seccompiler::BackendError> {
         rules.insert(libc::SYS_bpf, one_of(0, ENTRIES.iter().copied().map(u64::from))?);
     }
     match work {
-        Work::Forward => {}
-        Work::ForwardByPrograms => {
-            rules.insert(libc::SYS_socket, one_of(0, [libc::AF_NETLINK as u64].into_iter())?);
-            rules.insert(libc::SYS_bind, Vec::new());
-        }
+        Work::Forward | Work::ForwardByPrograms => {}
         Work::Capture => {
             let writes = libc::O_WRONLY | libc::O_RDWR | libc::O_CREAT | libc::O_TRUNC;
             rules.insert(libc::SYS_openat, vec![without(2, writes)?]);
@@ -223,6 +221,8 @@ mod tests {
             ("the newer form", libc::SYS_openat2, [0; 4]),
             ("IPv4", libc::SYS_socket, [i64::from(libc::AF_INET), STREAM, 0, 0]),
             ("UNIX", libc::SYS_socket, [i64::from(libc::AF_UNIX), STREAM, 0, 0]),
+            // Its answers wait for the lock of all interfaces.
+            ("netlink", libc::SYS_socket, [i64::from(libc::AF_NETLINK), i64::from(libc::SOCK_RAW), 0, 0]),
             ("packets", libc::SYS_socket, [i64::from(libc::AF_PACKET), STREAM, 0, 0]),
             ("a connection", libc::SYS_connect, [0; 4]),
             ("a connection of another", libc::SYS_accept4, [-1, 0, 0, 0]),
@@ -256,22 +256,21 @@ mod tests {
     fn each_kind_gets_what_it_takes() {
         let answers = |work| {
             within(work, || {
-                let netlink = [i64::from(libc::AF_NETLINK), i64::from(libc::SOCK_RAW), 0, 0];
                 let lookup = [i64::from(BPF_MAP_LOOKUP_ELEM), 0, 0, 0];
                 let refused = |error: Option<i32>| error == Some(libc::EPERM);
                 let file = std::fs::File::open("/sys/class/net").err().and_then(|e| e.raw_os_error());
                 // A kernel that has no eBPF for users refuses it itself, as root is asked before the arguments are looked at.
                 let entry = refused(call(libc::SYS_bpf, lookup));
-                [refused(call(libc::SYS_socket, netlink)), refused(file), entry]
+                [refused(file), entry]
             })
         };
         let may = std::thread::scope(|scope| {
             let lookup = || call(libc::SYS_bpf, [i64::from(BPF_MAP_LOOKUP_ELEM), 0, 0, 0]);
             scope.spawn(lookup).join().expect("it does not panic") != Some(libc::EPERM)
         });
-        assert_eq!(answers(Work::Forward), [true, true, true]);
-        assert_eq!(answers(Work::ForwardByPrograms), [false, true, !may]);
-        assert_eq!(answers(Work::Capture), [true, false, !may]);
+        assert_eq!(answers(Work::Forward), [true, true]);
+        assert_eq!(answers(Work::ForwardByPrograms), [true, !may]);
+        assert_eq!(answers(Work::Capture), [false, !may]);
     }
 
     /// Memory of all sizes, locks, clocks, descriptors, panics and their message.

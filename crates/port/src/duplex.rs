@@ -7,7 +7,8 @@
 //! each chunk has one owner at a time: the pool, the holder of the [`Chunk`], or the kernel.
 //!
 //! Files:
-//! - `duplex/xdp.rs`: AF_XDP; `duplex/xdp/order.rs` chooses between socket and XDP program and keeps the order of frames
+//! - `duplex/xdp.rs`: AF_XDP; `duplex/xdp/order.rs` chooses between socket and XDP program and keeps the order of frames;
+//!   `duplex/xdp/redirects.rs`: another thread asks whether the XDP program can be used
 //! - `duplex/packet.rs`, `duplex/tap.rs`, `duplex/file.rs`: AF_PACKET, TAP devices, capture files
 //! - `duplex/large.rs`: cuts large frames into segments and finishes checksums
 //! - `duplex/pool.rs`, `duplex/memory.rs`: the chunks and their memory; `duplex/umem.rs`: the same for AF_XDP sockets
@@ -33,7 +34,7 @@ pub use packet::{Chooser, Packet, PacketOptions, Tags, Vids};
 pub use pool::{Chunk, FRONT, Pool};
 pub use tap::Tap;
 pub use umem::Umem;
-pub use xdp::{Redirectable, Xdp, takes_redirected};
+pub use xdp::{RedirectWatch, Redirectable, Xdp, takes_redirected};
 
 /// Most frames that one call hands on.
 pub const BATCH: usize = 64;
@@ -102,7 +103,8 @@ pub trait Port: Send {
     /// Can be read when a frame has arrived; `None` if there is never a need to wait.
     fn descriptor(&self) -> Option<BorrowedFd<'_>>;
 
-    /// Looks why the descriptor reports an error. An interface that is down may come up again, which is no error.
+    /// Looks why the descriptor reports an error. An interface that is down may come up again, which is no error. It takes no lock of the
+    /// kernel that a program may hold for long.
     ///
     /// # Errors
     /// The port is of no more use.
@@ -115,9 +117,14 @@ pub trait Port: Send {
         false
     }
 
-    /// Whether frames that an XDP program redirects here leave, as it is now.
+    /// Whether frames that an XDP program redirects here leave, as the last look of its [`RedirectWatch`] has found.
     fn takes_redirected(&self) -> bool {
         false
+    }
+
+    /// What another thread asks the kernel for this port, once a second or so. Of the parts of a port one has it, and gives it once.
+    fn watch(&mut self) -> Option<RedirectWatch> {
+        None
     }
 
     /// What became of all frames so far.

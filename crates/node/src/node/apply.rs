@@ -20,6 +20,7 @@ use crate::applied::Applied;
 use crate::backend::OpenError;
 use crate::config::{Config, Settings};
 use crate::counters::Shown;
+use crate::links::watches;
 use crate::running_config::{Resting, RunningConfig, by_thread, without_machine};
 use crate::worker::PortParts;
 
@@ -78,7 +79,8 @@ impl Node {
         };
         let updates = by_thread(arranged.plane.clone(), threads, update);
         let updates = updates.into_iter().collect::<Result<Vec<_>, NodeError>>()?;
-        let opened = open(&arranged, &running)?;
+        let mut opened = open(&arranged, &running)?;
+        self.links.lock().expect("no thread panics with it").add(watches(&mut opened));
         let updates = self.accept(updates)?;
         if let Err(wrong) = self.choose(&arranged.choices) {
             self.decline(updates)?;

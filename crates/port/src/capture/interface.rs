@@ -42,9 +42,8 @@ impl Interface {
     }
 
     /// Does its driver take frames that an XDP program redirects to it, as it is now? `None`: the kernel is older than 6.3 and
-    /// does not say. To be asked in its network namespace.
+    /// does not say. To be asked in its network namespace. The kernel answers behind its lock of all interfaces.
     pub(crate) fn takes_redirected(&self) -> Option<bool> {
-        // A node asks each second, on the thread of its frames.
         if !weir_linux::netdev::is_known() {
             return None;
         }

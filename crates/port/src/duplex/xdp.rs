@@ -14,6 +14,7 @@
 
 mod live;
 mod order;
+mod redirects;
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -33,6 +34,8 @@ use crate::packet::set_at;
 use crate::xsk::{self, Entries, Kind, Place};
 use live::Live;
 use order::{Order, SendPath};
+pub use redirects::RedirectWatch;
+use redirects::Redirects;
 
 /// Entries of each ring of a socket.
 const ENTRIES: u32 = 2048;
@@ -50,6 +53,10 @@ pub struct Xdp {
     queues: Vec<Queue>,
     live: Option<Live>,
     order: Order,
+    /// Whether the driver takes redirected frames, for all threads.
+    redirects: Arc<Redirects>,
+    /// What another thread asks about the interface, until that has it: of the first thread's part.
+    watch: Option<RedirectWatch>,
     /// Why the kernel has no such way, if it should.
     no_live: Option<String>,
     attached: Arc<Attached>,
@@ -79,7 +86,7 @@ pub struct Xdp {
 pub fn takes_redirected(interface: &str) -> Result<Option<bool>, CaptureError> {
     let interface = Interface::named(interface)?;
     Ok(match interface.takes_redirected() {
-        None => Live::open(&interface)?.map(|live| live.is_usable()),
+        None => Live::open(&interface)?.map(|mut live| live.takes_one()),
         reported => reported,
     })
 }
@@ -114,7 +121,7 @@ impl Redirectable {
 
 impl Xdp {
     fn leaves_live(&self) -> bool {
-        self.live.as_ref().is_some_and(Live::is_usable)
+        self.live.is_some() && self.redirects.are_taken()
     }
 }
 
@@ -210,6 +217,8 @@ impl Xdp {
             None => Attached::new(interface, &options, "AF_XDP redirector", object::NODE, numbers)?,
         };
         let attached = Arc::new(attached);
+        let (redirects, watch) = redirects::watched(interface);
+        let mut watch = Some(watch);
         let of_thread = |((queues, ready), room): ((Vec<Queue>, OwnedFd), QueueRoom)| {
             let copies = queues.iter().any(|queue: &Queue| !queue.zero_copy);
             let (live, no_live) = match if copies { Live::open(interface) } else { Ok(None) } {
@@ -220,6 +229,8 @@ impl Xdp {
                 queues,
                 live,
                 order: Order::default(),
+                redirects: redirects.clone(),
+                watch: watch.take(),
                 no_live,
                 // In the kernel's receive path there are frames of its own stack, too.
                 finishes_checksums: !attached.is_native() || interface.may_bring_partial_checksums(),
@@ -502,17 +513,18 @@ impl Port for Xdp {
         let all = frames.len() as u64;
         let queue = &mut self.queues[0];
         let refused = match &mut self.live {
-            Some(live) if live.can_take(frames) => {
+            Some(live) if self.redirects.are_taken() && Live::can_take(frames) => {
                 let mut now = Instant::now();
                 if let Some(pause) = self.order.wait(frames.len(), now) {
                     std::thread::sleep(pause);
                     now = Instant::now();
                 }
-                let all_taken = || live.all_taken();
+                let probes = self.redirects.probes();
+                let all_taken = || live.all_taken(probes);
                 match self.order.choose(frames.len(), now, all_taken, || queue.is_drained(pool)) {
                     SendPath::Socket => queue.send(pool, frames),
                     SendPath::BeginLive => {
-                        live.begin();
+                        live.begin(probes);
                         live.send(pool, frames)
                     }
                     SendPath::Live => live.send(pool, frames),
@@ -554,15 +566,15 @@ impl Port for Xdp {
             // Asking for it clears it, so that the next wait waits.
             pending_error(queue.fd.as_fd())?;
         }
-        if let Some(live) = &mut self.live {
-            live.look();
-        }
         self.attached.interface().check()
     }
 
     fn takes_redirected(&self) -> bool {
-        let takes = self.attached.interface().takes_redirected().unwrap_or_else(|| self.leaves_live());
-        takes && self.attached.is_native()
+        self.redirects.are_taken() && self.attached.is_native()
+    }
+
+    fn watch(&mut self) -> Option<RedirectWatch> {
+        self.watch.take()
     }
 
     fn account(&mut self) -> io::Result<Account> {
@@ -601,7 +613,7 @@ impl Port for Xdp {
             ));
         }
         let why = match (&self.live, &self.no_live) {
-            (Some(live), _) if !live.is_usable() => {
+            (Some(_), _) if !self.redirects.are_taken() => {
                 "its other end takes many at once with `ethtool -K OTHER gro on`"
             }
             (None, Some(why)) => why,

@@ -39,10 +39,11 @@ pub(super) struct Live {
     state: Memory<Leave>,
     slots: Memory<[u8; LEAVING_BYTES]>,
     _slot: Slot,
-    usable: bool,
     taken: Option<Taken>,
     /// What `taken` reads when all have been taken that have left.
     expected: u64,
+    /// Probes of another thread that are counted in `expected`, see [`super::redirects`].
+    probes: u64,
 }
 
 impl Live {
@@ -66,27 +67,20 @@ impl Live {
             Err(error) if error.raw_os_error() == Some(libc::EPERM) => return Ok(None),
             slot => slot.map_err(interface.refused("keeping an XDP program at hand"))?,
         };
-        let mut live = Live {
+        Ok(Some(Live {
             interface: interface.clone(),
             program,
             state,
             slots,
             _slot: slot,
-            usable: false,
             taken: Taken::open(interface.name()).ok(),
             expected: 0,
-        };
-        live.look();
-        Ok(Some(live))
+            probes: 0,
+        }))
     }
 
-    /// Looks whether the other end can take frames now.
-    pub(super) fn look(&mut self) {
-        self.usable = self.interface.takes_redirected().unwrap_or_else(|| self.takes_one());
-    }
-
-    /// Tries it with a frame, where the kernel does not say.
-    fn takes_one(&mut self) -> bool {
+    /// Tries with a frame whether the other end takes frames, where the kernel does not say.
+    pub(super) fn takes_one(&mut self) -> bool {
         let mut frame = [0; SHORTEST];
         frame[..UNRECEIVED.len()].copy_from_slice(&UNRECEIVED);
         let Ok(before) = self.interface.redirected() else { return false };
@@ -95,24 +89,22 @@ impl Live {
         self.run(&frame, 1) == 0 && self.interface.redirected().is_ok_and(|after| after > before)
     }
 
-    pub(super) fn is_usable(&self) -> bool {
-        self.usable
-    }
-
     /// Whether these frames can leave so.
-    pub(super) fn can_take(&self, frames: &[Chunk]) -> bool {
-        self.usable && frames.iter().all(|frame| frame.range().len() <= LEAVING_BYTES)
+    pub(super) fn can_take(frames: &[Chunk]) -> bool {
+        frames.iter().all(|frame| frame.range().len() <= LEAVING_BYTES)
     }
 
     /// Frames are about to leave so, and all before them have been taken.
-    pub(super) fn begin(&mut self) {
+    pub(super) fn begin(&mut self, probes: u64) {
+        self.probes = probes;
         self.expected = self.taken.as_ref().and_then(Taken::read).unwrap_or_default();
     }
 
     /// Whether the other end has taken all that has left since then, or has had no room for it. True where the kernel does not
     /// let us read its counters.
-    pub(super) fn all_taken(&self) -> bool {
-        self.taken.as_ref().and_then(Taken::read).is_none_or(|taken| taken >= self.expected)
+    pub(super) fn all_taken(&self, probes: u64) -> bool {
+        let expected = self.expected + (probes - self.probes);
+        self.taken.as_ref().and_then(Taken::read).is_none_or(|taken| taken >= expected)
     }
 
     /// Sends; returns how many frames the kernel had no memory for.
