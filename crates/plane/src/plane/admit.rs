@@ -17,11 +17,48 @@ use crate::tags::{PortTags, Tag, TagSet, Tags};
 use crate::threads::{Handover, Ingress};
 use crate::time::Time;
 
+/// The frames of a batch in front of the pipeline.
+#[derive(Default)]
+struct Admission {
+    /// They go to the stages.
+    admitted: Set,
+    /// For a router: about neighbours, or not for the node at all.
+    others: Set,
+    /// They came in on the left.
+    of_left: Set,
+    /// They came in by ports of subscribers, of these in PPPoE sessions.
+    of_subscribers: Set,
+    of_sessions: Set,
+}
+
+impl Admission {
+    /// These have their verdicts.
+    fn take_out(&mut self, gone: Set) {
+        (self.admitted, self.others) = (self.admitted.without(gone), self.others.without(gone));
+    }
+
+    fn dir(&self, i: usize) -> Dir {
+        if self.of_left.contains(i) { Dir::Outward } else { Dir::Inward }
+    }
+}
+
 impl Plane {
     /// Reads the headers of frames off the wire; frames that do not concern the stages get their verdict here.
     pub(super) fn admit(&mut self, now: Time, batch: &mut Batch<'_>) -> Entries {
-        let (mut admitted, mut others, mut of_left) = (Set::EMPTY, Set::EMPTY, Set::EMPTY);
-        let (mut no_ip, mut of_subscribers, mut of_sessions) = (Set::EMPTY, Set::EMPTY, Set::EMPTY);
+        let mut sets = self.open_all(batch);
+        self.admit_subscribers(now, batch, &mut sets);
+        let no_ip = self.admit_others(now, batch, &mut sets);
+        sets.admitted = self.check_sources(now, batch, sets.admitted, sets.of_left);
+        if self.pipeline.has_access && !sets.of_subscribers.is_empty() {
+            sets.admitted = self.hold_from_subscribers(now, batch, sets.admitted, sets.of_subscribers);
+        }
+        self.entries(now, batch, &sets, no_ip)
+    }
+
+    /// Reads tags and headers of all frames, and sorts them.
+    #[inline]
+    fn open_all(&mut self, batch: &mut Batch<'_>) -> Admission {
+        let mut sets = Admission::default();
         let has_subscribers = self.pipeline.has_access || !self.pipeline.subscribers.is_empty();
         let router = if let Exit::Router(router) = &self.pipeline.exit { Some(&**router) } else { None };
         for (i, frame) in batch.frames.iter_mut().enumerate() {
@@ -31,7 +68,7 @@ impl Plane {
                 continue;
             }
             match self.pipeline.enters(frame.port) {
-                Some(Dir::Outward) => of_left.insert(i),
+                Some(Dir::Outward) => sets.of_left.insert(i),
                 Some(Dir::Inward) => {}
                 None => {
                     self.accounting.drops.count(DropReason::PortGone);
@@ -46,63 +83,76 @@ impl Plane {
                         batch.verdicts[i] = Verdict::Dropped(reason);
                         continue;
                     }
-                    of_sessions.insert(i);
+                    sets.of_sessions.insert(i);
                 }
-                of_subscribers.insert(i);
+                sets.of_subscribers.insert(i);
             }
             if router.map_or(frame.is_ip(), |router| router.takes_in(frame)) {
-                admitted.insert(i)
+                sets.admitted.insert(i)
             } else {
-                others.insert(i)
+                sets.others.insert(i)
             }
         }
-        if !of_subscribers.is_empty() {
-            self.find_subscribers(batch, of_subscribers);
+        sets
+    }
+
+    /// Finds the subscribers of frames, and takes out what is for the control program, for the node's side of a session, and what is
+    /// not a subscriber's to send.
+    #[inline]
+    fn admit_subscribers(&mut self, now: Time, batch: &mut Batch<'_>, sets: &mut Admission) {
+        if !sets.of_subscribers.is_empty() {
+            self.find_subscribers(batch, sets.of_subscribers);
         }
-        if !of_sessions.is_empty() {
-            let gone = of_sessions.without(self.take_sessions(now, batch, of_sessions));
-            (admitted, others) = (admitted.without(gone), others.without(gone));
+        if !sets.of_sessions.is_empty() {
+            let taken = self.take_sessions(now, batch, sets.of_sessions);
+            sets.take_out(sets.of_sessions.without(taken));
         }
         if self.punter.is_some() {
-            let rest = self.punt_to_control(now, batch, admitted.or(others));
-            (admitted, others) = (admitted.and(rest), others.and(rest));
+            let rest = self.punt_to_control(now, batch, sets.admitted.or(sets.others));
+            (sets.admitted, sets.others) = (sets.admitted.and(rest), sets.others.and(rest));
         }
-        if self.pipeline.has_access && !of_subscribers.is_empty() {
-            let of_subscribers = of_subscribers.and(admitted.or(others));
-            let gone = of_subscribers.without(self.take_from_subscribers(now, batch, of_subscribers));
-            (admitted, others) = (admitted.without(gone), others.without(gone));
+        if self.pipeline.has_access && !sets.of_subscribers.is_empty() {
+            let of_subscribers = sets.of_subscribers.and(sets.admitted.or(sets.others));
+            let taken = self.take_from_subscribers(now, batch, of_subscribers);
+            sets.take_out(of_subscribers.without(taken));
         }
-        for i in others {
+    }
+
+    /// What a router does with frames that its stages do not see; returns those without a packet of IP that pass the stages all the same.
+    #[inline]
+    fn admit_others(&mut self, now: Time, batch: &mut Batch<'_>, sets: &mut Admission) -> Set {
+        let mut no_ip = Set::EMPTY;
+        for i in sets.others {
             // The thread that hands a frame over has done this already.
             let is_new = batch.ingress[i] == Ingress::Wire;
             match is_new.then(|| self.on_neighbour_frame(now, &batch[i])).flatten() {
                 Some(verdict) => self.decide(batch, i, verdict),
-                None if batch[i].is_ip() => admitted.insert(i),
+                None if batch[i].is_ip() => sets.admitted.insert(i),
                 None => no_ip.insert(i),
             }
         }
-        admitted = self.check_sources(now, batch, admitted, of_left);
-        if self.pipeline.has_access && !of_subscribers.is_empty() {
-            admitted = self.hold_from_subscribers(now, batch, admitted, of_subscribers);
-        }
+        no_ip
+    }
+
+    /// Where all that is admitted enters the pipeline.
+    #[inline]
+    fn entries(&mut self, now: Time, batch: &mut Batch<'_>, sets: &Admission, no_ip: Set) -> Entries {
         let is_own = batch.handed == 0 && self.steering.is_alone();
         let mut entries = if is_own {
-            Entries::begin(admitted.and(of_left), admitted.without(of_left))
+            Entries::begin(sets.admitted.and(sets.of_left), sets.admitted.without(sets.of_left))
         } else {
             Entries::default()
         };
         for i in no_ip {
             // They belong to no thread in particular.
-            let dir = if of_left.contains(i) { Dir::Outward } else { Dir::Inward };
-            entries.insert_no_ip(i, EntryPoint::Begin(dir));
+            entries.insert_no_ip(i, EntryPoint::Begin(sets.dir(i)));
         }
         if is_own {
             return entries;
         }
-        for i in admitted {
-            let dir = if of_left.contains(i) { Dir::Outward } else { Dir::Inward };
+        for i in sets.admitted {
             let ingress = batch.ingress[i];
-            match self.enter(now, (&mut batch[i], ingress), dir) {
+            match self.enter(now, &mut batch[i], ingress, sets.dir(i)) {
                 Ok(entry) => {
                     entries.insert(i, entry);
                     if ingress == Ingress::Machine {
@@ -171,7 +221,8 @@ impl Plane {
     fn enter(
         &mut self,
         now: Time,
-        (frame, ingress): (&mut Frame<'_>, Ingress),
+        frame: &mut Frame<'_>,
+        ingress: Ingress,
         dir: Dir,
     ) -> Result<EntryPoint, Verdict> {
         let elsewhere = match ingress {
@@ -187,7 +238,7 @@ impl Plane {
             }
             Ingress::Found => None,
             Ingress::Turned(nat) | Ingress::Asks(nat) | Ingress::Awaited(nat) => {
-                return self.enter_nat(now, frame, (ingress, nat));
+                return self.enter_nat(now, frame, ingress, nat);
             }
         };
         elsewhere.map_or(Ok(EntryPoint::Begin(dir)), Err)
@@ -199,7 +250,8 @@ impl Plane {
         &mut self,
         now: Time,
         frame: &mut Frame<'_>,
-        (ingress, number): (Ingress, u8),
+        ingress: Ingress,
+        number: u8,
     ) -> Result<EntryPoint, Verdict> {
         let nat = self.steering.nat(number);
         let nat = nat.and_then(|k| Some((k, Nat::of_mut(self.pipeline.stages.get_mut(k)?)?)));
