@@ -10,7 +10,8 @@
 //! | `snap` | with a length and a SNAP header (RFC 1042) |
 //! | `0x88cc` | with this EtherType, or this length, in front of the packet |
 //!
-//! `tags 100.5`, `tags 7` or `tags untagged` say the line of a frame, where its port has several; else it is the first one.
+//! `tags 100.5`, `tags 7` or `tags untagged` say the line of a frame, where its port has several; else it is the first one. `priority 5` is
+//! that of these tags.
 //!
 //! Where targets exchange packets such a frame is a byte of zero, which begins no packet of IP, and what stands behind the Ethernet
 //! addresses.
@@ -39,7 +40,12 @@ pub(super) fn packet(fields: &Fields) -> Result<Vec<u8>, String> {
     let packet = wire::packet(fields)?;
     let (ppp, own) = VERSIONS[usize::from(packet[0] >> 4 == 6)];
     let tags = fields.get("tags").map(|tags| Tags::read(tags)).transpose()?;
-    let tags = tags.map(|tags| tags.write(&mut [[0; 4]; 2]).concat());
+    let mut tags = tags.map(|tags| tags.write(&mut [[0; 4]; 2]).concat());
+    if let Some(priority) = fields.get("priority") {
+        let number = priority.parse::<u8>().ok().filter(|number| *number < 8);
+        let number = number.ok_or_else(|| format!("`priority {priority}`: use 0 to 7"))?;
+        tags.iter_mut().flat_map(|tags| tags.chunks_exact_mut(4)).for_each(|tag| tag[2] |= number << 5);
+    }
     let Some(ether) = fields.get("ether") else {
         return Ok(tags.map_or(packet.clone(), |tags| [&[0][..], &tags, &own, &packet].concat()));
     };
@@ -103,9 +109,10 @@ pub(super) fn seen(packet: &[u8]) -> Result<Fields, String> {
     if !is_frame(packet) {
         return wire::seen(packet);
     }
-    let (mut vids, mut behind) = (Vec::new(), &packet[1..]);
+    let (mut vids, mut priority, mut behind) = (Vec::new(), 0, &packet[1..]);
     while has_tags(behind) {
         let [_, _, high, low, rest @ ..] = behind else { return Err("it ends within its tags".into()) };
+        priority = high >> 5;
         vids.push((u16::from_be_bytes([*high, *low]) & 0xfff).to_string());
         behind = rest;
     }
@@ -113,6 +120,7 @@ pub(super) fn seen(packet: &[u8]) -> Result<Fields, String> {
         let mut fields = wire::seen(packet)?;
         let line = if vids.is_empty() { "untagged".to_string() } else { vids.join(".") };
         fields.insert("tags".to_string(), line);
+        note_priority(&mut fields, priority);
         return Ok(fields);
     }
     let &[a, b, ref rest @ ..] = behind else { return Err("it ends before its EtherType".into()) };
@@ -130,5 +138,12 @@ pub(super) fn seen(packet: &[u8]) -> Result<Fields, String> {
     if !vids.is_empty() {
         fields.insert("tags".to_string(), vids.join("."));
     }
+    note_priority(&mut fields, priority);
     Ok(fields)
+}
+
+fn note_priority(fields: &mut Fields, priority: u8) {
+    if priority > 0 {
+        fields.insert("priority".to_string(), priority.to_string());
+    }
 }

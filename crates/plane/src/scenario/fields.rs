@@ -22,7 +22,7 @@ pub(super) type Names = BTreeMap<String, String>;
 /// Options that have a value.
 const VALUED: &[&str] = &[
     "ttl", "tos", "id", "frag", "len", "whole", "data", "seq", "ack", "win", "mss", "mtu", "cut", "options",
-    "pcp", "want", "for", "nonce", "result", "granted", "ether", "tags",
+    "pcp", "want", "for", "nonce", "result", "granted", "ether", "tags", "priority",
 ];
 /// Options that are there or not.
 const FLAGS: &[&str] = &["df", "nosum", "badsum", "badip"];
