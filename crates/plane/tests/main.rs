@@ -3,6 +3,7 @@
 mod access;
 mod commands;
 mod flood;
+mod floods;
 mod flow_cache;
 mod hostile;
 mod nat_model;
