@@ -26,6 +26,15 @@ const NODES: &[&str] = &[
         > wan(198.19.0.1/16, 2001:db8:2::1/64, mtu 1280, neighbour 198.19.0.9 02:00:00:00:00:02)
         subscribers(anna lan untagged 02:00:00:00:cc:01 pppoe 7 198.18.0.0/24 2001:db8:1::/64,
             ben lan 7 02:00:00:00:cc:01 198.18.1.0/24, eve lan 7 02:00:00:00:cc:01 pppoe 65534 198.18.2.0/24)",
+    "node lan(vlan 100-199.1-4094, untagged, access)
+        > access(gateway 198.18.0.1/16, gateway 2001:db8:1::1/64, port lan rate 4Mbit, group north vlan 100-149 rate 2Mbit,
+            group olt vlan 100.1-9 to 500kbit from 300kbit in north, hosts fair, strict 30%, class 3 dscp ef priority 5, overhead pppoe 32)
+        > filter(accept state established,related, accept outward, policy accept)
+        > nat(public 192.0.2.1 ports 1024-1151, block 16, sessions 64) > route(192.0.2.0/24 via 198.19.0.9)
+        > wan(198.19.0.1/16, 2001:db8:2::1/64, mtu 1280, neighbour 198.19.0.9 02:00:00:00:00:02)
+        subscribers(anna lan 100.5 02:00:00:00:cc:01 pppoe 7 198.18.0.0/24 2001:db8:1::/64,
+            ben lan 100.5 02:00:00:00:cc:01 pppoe 8 198.18.1.0/24, eve lan 120.5 02:00:00:00:cc:01 198.18.2.0/24,
+            tom lan untagged 02:00:00:00:cc:01 pppoe 7 198.18.3.0/24)",
     "node lan(198.18.0.1/16, 2001:db8:1::1/64, neighbour 198.18.0.2 02:00:00:00:00:01)
         > route(192.0.2.0/24 via 198.18.0.2)
         > wan(198.19.0.1/16, 2001:db8:2::1/64, mtu 1280, neighbour 198.19.0.9 02:00:00:00:00:02,
@@ -50,7 +59,8 @@ fn arrivals(dice: &mut Dice, after_ms: usize, most: usize) -> Arrivals {
     let frames = (0..1 + dice.roll(most)).map(|_| {
         let port = dice.roll(2);
         let addresses = [mac(port), [2, 0, 0, 0, 0xcc, 1]].concat().try_into().expect("twelve bytes");
-        (port, frames::frame(dice, addresses))
+        let frame = frames::frame(dice, addresses);
+        (port, if dice.roll(3) == 0 { frames::on_line(dice, &frame) } else { frame })
     });
     Arrivals { node: None, after, frames: frames.collect() }
 }
