@@ -1,26 +1,31 @@
 //! Memory that is reserved at once and touched only as it fills: elements never move, and from the first huge page on
-//! the kernel is asked for huge pages.
+//! the kernel is asked for huge pages, the next one before it is reached ([`crate::Populator`]).
 
 use std::ops::{Deref, DerefMut};
 
 use rustix::mm::{Advice, madvise};
 
-/// Bytes of a huge page.
+use crate::populate::populate;
+
+/// Bytes of a huge page, and of a page.
 const HUGE: usize = 1 << 21;
+const PAGE: usize = 1 << 12;
 
 /// Elements that never move, up to as many as were reserved.
 #[derive(Debug)]
 pub struct Segment<T> {
     elements: Vec<T>,
-    /// Elements from which on huge pages are asked for: a small table takes no more memory than it needs.
-    huge_from: usize,
+    /// With so many elements something is asked of the kernel. First, with those of a huge page, that pages be huge: a small table takes no
+    /// more memory than it needs.
+    ask_at: usize,
+    asks_for_huge: bool,
 }
 
 impl<T> Segment<T> {
     /// Room for so many elements.
     pub fn with_capacity(elements: usize) -> Segment<T> {
-        let huge_from = HUGE / size_of::<T>().max(1);
-        Segment { elements: Vec::with_capacity(elements), huge_from }
+        let ask_at = HUGE / size_of::<T>().max(1);
+        Segment { elements: Vec::with_capacity(elements), ask_at, asks_for_huge: false }
     }
 
     /// Elements that fit without a move.
@@ -53,10 +58,32 @@ impl<T> Segment<T> {
 
     #[inline]
     fn ask_for_huge_pages(&mut self) {
-        if self.elements.len() >= self.huge_from {
-            self.huge_from = usize::MAX;
+        if self.elements.len() >= self.ask_at {
+            self.ask();
+        }
+    }
+
+    /// Asks for huge pages once, and for the next one in the middle of each.
+    #[cold]
+    fn ask(&mut self) {
+        if !self.asks_for_huge {
+            self.asks_for_huge = true;
             advise(&self.elements);
         }
+        let begin = self.elements.as_ptr().expose_provenance();
+        let bytes = size_of::<T>().max(1);
+        let end = begin + self.elements.len() * bytes;
+        let (middle, next) = (end / HUGE * HUGE + HUGE / 2, end / HUGE * HUGE + HUGE);
+        let ask_at = if end < middle {
+            middle
+        } else {
+            let room = (begin + self.elements.capacity() * bytes) / PAGE * PAGE;
+            if next < room {
+                populate(next..room.min(next + HUGE));
+            }
+            middle + HUGE
+        };
+        self.ask_at = self.elements.len() + (ask_at - end).div_ceil(bytes);
     }
 }
 
@@ -116,6 +143,73 @@ mod tests {
     fn a_full_segment_takes_nothing() {
         let mut segment = Segment::with_capacity(1);
         (0..=segment.capacity()).for_each(|_| segment.push(0_u8));
+    }
+
+    fn populate_ahead() {
+        if let Some(populator) = crate::Populator::first() {
+            let thread = std::thread::Builder::new().name("memory".into());
+            thread.spawn(|| populator.run()).expect("a thread");
+        }
+    }
+
+    /// Whether the kernel has made the page of an address (proc_pid_pagemap(5)).
+    fn is_made(address: usize) -> Option<bool> {
+        use std::os::unix::fs::FileExt;
+        let (pages, mut entry) = (std::fs::File::open("/proc/self/pagemap").ok()?, [0; 8]);
+        pages.read_exact_at(&mut entry, (address / PAGE * 8) as u64).ok()?;
+        Some(u64::from_le_bytes(entry) >> 63 == 1)
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "asks the kernel")]
+    fn the_next_huge_page_is_made_before_it_is_reached() {
+        populate_ahead();
+        let mut segment = Segment::with_capacity(16 * HUGE);
+        let begin = segment.as_ptr() as usize;
+        // Half of the second whole huge page.
+        let page = begin.next_multiple_of(HUGE) + HUGE;
+        segment.grow(page + HUGE / 2 - begin - 1, 0_u8);
+        let (next, after) = (page + HUGE, page + 2 * HUGE);
+        if is_made(next).is_none() {
+            return println!("skipped: no /proc/self/pagemap");
+        }
+        assert_eq!(is_made(next), Some(false));
+        segment.push(0);
+        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
+        while is_made(next) == Some(false) && std::time::Instant::now() < deadline {
+            std::thread::yield_now();
+        }
+        assert_eq!((is_made(next), is_made(after)), (Some(true), Some(false)));
+        // What follows is asked for in the middle of the next one.
+        segment.push(0);
+        assert!(segment.ask_at - segment.len() >= HUGE - 2, "{}", segment.ask_at);
+    }
+
+    /// The longest times that one more element takes, us, where some come each ms: the last 20 of all.
+    fn longest_us() -> Vec<u128> {
+        use std::time::{Duration, Instant};
+        let (begin, mut segment, mut times) = (Instant::now(), Segment::with_capacity(1 << 20), Vec::new());
+        for ms in 0..2000 {
+            while begin.elapsed() < Duration::from_millis(ms) {
+                std::thread::sleep(Duration::from_micros(100));
+            }
+            for _ in 0..500 {
+                let before = Instant::now();
+                segment.push([1_u64; 8]);
+                times.push(before.elapsed().as_micros());
+            }
+        }
+        times.sort_unstable();
+        times.split_off(times.len() - 20)
+    }
+
+    /// `cargo test --release -p weir-memory -- --ignored --nocapture longest`
+    #[test]
+    #[ignore = "a measurement"]
+    fn the_longest_times_are_shorter_where_pages_are_made_ahead() {
+        println!("pages are made as they are touched: {:?} us", longest_us());
+        populate_ahead();
+        println!("pages are made ahead: {:?} us", longest_us());
     }
 
     /// Pages of memory that the kernel was asked to make huge, by the flag `hg` of the mapping (proc(5), smaps).

@@ -13,7 +13,7 @@ use std::thread::JoinHandle;
 use std::time::SystemTime;
 
 use weir_plane::{
-    BlockEvent, Command, Event, NewBlocks, PortBlock, Refused, SubscriberEvent, UnreadLog, Update,
+    BlockEvent, Command, Event, NewBlocks, Populator, PortBlock, Refused, SubscriberEvent, UnreadLog, Update,
 };
 use weir_port::bpf::BpfError;
 use weir_port::confined::{Work, confine};
@@ -180,6 +180,19 @@ pub struct Ended {
     pub ended_early: Vec<String>,
 }
 
+/// Has a thread make pages of tables before threads of frames need them: these would wait for them, and may start no thread any more. One
+/// for all nodes of the process; where there can be none, pages are made as they are touched.
+fn populate_ahead() {
+    if let Some(populator) = Populator::first() {
+        let run = move || {
+            // A thread of frames on its CPU goes first.
+            let _ = thread::step_back();
+            populator.run();
+        };
+        let _ = std::thread::Builder::new().name("memory".into()).spawn(run);
+    }
+}
+
 /// A node that runs. Dropping it ends it.
 pub struct Node {
     began: SystemTime,
@@ -205,6 +218,7 @@ impl Node {
         work: Work,
         workers: impl Iterator<Item = (Worker, Arc<Bell>)>,
     ) -> Result<Node, NodeError> {
+        populate_ahead();
         let (cpus, wait) = (running.settings.threads.clone(), running.settings.wait);
         let mut node = Node {
             began,

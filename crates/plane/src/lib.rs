@@ -135,3 +135,4 @@ pub use threads::{Handover, Ingress, MOST_THREADS, NeighbourNews, Share};
 pub use time::Time;
 pub use unread_log::UnreadLog;
 pub use update::{AT_A_TIME, Update};
+pub use weir_memory::Populator;

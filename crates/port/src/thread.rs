@@ -4,7 +4,7 @@ use std::io;
 use std::num::NonZeroU64;
 use std::time::Duration;
 
-use rustix::process::setpriority_process;
+use rustix::process::{getpriority_process, setpriority_process};
 use rustix::thread::{CpuSet, gettid, sched_setaffinity, set_current_timer_slack};
 use rustix::time::{ClockId, clock_gettime};
 
@@ -33,6 +33,11 @@ pub fn prefer() -> io::Result<()> {
         setpriority_process(None, -20)?;
     }
     Ok(())
+}
+
+/// Has the scheduler prefer threads of ordinary priority to the calling one (nice 10).
+pub fn step_back() -> io::Result<()> {
+    Ok(setpriority_process(None, getpriority_process(None)?.max(10))?)
 }
 
 /// The CPU time that the calling thread has used (CLOCK_THREAD_CPUTIME_ID).
@@ -66,6 +71,8 @@ mod tests {
             }
             Err(error) => assert_eq!(error.kind(), io::ErrorKind::PermissionDenied),
         }
+        let after = std::thread::spawn(|| step_back().map(|()| nice())).join().expect("it does not panic");
+        assert_eq!(after.expect("allowed to all"), 10.max(before));
         assert_eq!(nice(), before, "that of another thread");
     }
 }
