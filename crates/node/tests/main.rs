@@ -3,6 +3,7 @@
 mod changes;
 mod control;
 mod fast;
+mod latency;
 mod links;
 mod offload;
 mod ports;
