@@ -2,7 +2,6 @@
 
 mod access;
 mod commands;
-mod flood;
 mod floods;
 mod flow_cache;
 mod hostile;
