@@ -8,7 +8,7 @@ use rustix::mm::{Advice, madvise};
 use crate::populate::populate;
 
 /// Bytes of a huge page, and of a page.
-const HUGE: usize = 1 << 21;
+pub(crate) const HUGE: usize = 1 << 21;
 const PAGE: usize = 1 << 12;
 
 /// Elements that never move, up to as many as were reserved.
@@ -89,7 +89,7 @@ impl<T> Segment<T> {
 
 /// Asks for huge pages for all whole ones in the memory of a vector. Where the kernel has none, nothing changes.
 #[cold]
-fn advise<T>(elements: &Vec<T>) {
+pub(crate) fn advise<T>(elements: &Vec<T>) {
     let begin = elements.as_ptr().addr();
     let (first, end) = (begin.next_multiple_of(HUGE), begin + elements.capacity() * size_of::<T>());
     let bytes = end.saturating_sub(first) / HUGE * HUGE;

@@ -13,9 +13,9 @@
 //! renumbered in the same call, see [`KeptFrames::renumber`].
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 
-use weir_memory::prefetch;
+use weir_memory::{LargeVec, prefetch};
 use weir_packet::frame::Mac;
 
 use crate::dir::EntryPoint;
@@ -112,35 +112,43 @@ pub(crate) struct Originated {
 }
 
 /// The owner of the memory of a frame.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Memory {
     /// The ticket is not in use.
     Unused,
     /// The caller of the plane.
     Away,
-    /// The plane. While the batch of the plane's own frames runs, the batch has the bytes.
-    Here(Option<Vec<u8>>),
+    /// The plane, in `here`.
+    Here,
+    /// The batch of the plane's own frames, which runs.
+    InBatch,
     /// The plane. It is freed when the batch of the plane's own frames is through.
     Discarded,
     /// Lost by a panic.
     Lost,
 }
 
-#[derive(Debug)]
+/// What is known of a kept frame, in one cache line: frames leave in another order than they came.
+#[derive(Debug, Clone, Copy)]
+#[repr(align(64))]
 struct Slot {
     memory: Memory,
     known: Known,
     /// What becomes of it, once that is decided.
     then: Option<Then>,
     /// The epoch in which it was kept, modulo 2.
-    parity: usize,
+    parity: u8,
 }
+
+const _: () = assert!(size_of::<Slot>() == 64);
 
 /// The frames that stages keep.
 #[derive(Debug, Default)]
 pub(crate) struct KeptFrames {
-    slots: Vec<Slot>,
+    slots: LargeVec<Slot>,
     unused: Vec<Ticket>,
+    /// Bytes of frames that the node has made, with head room in front.
+    here: HashMap<Ticket, Vec<u8>>,
     emitted: VecDeque<Emitted>,
     /// Those of the present batch: the caller has not set their memory aside yet.
     fresh: Vec<Ticket>,
@@ -186,7 +194,7 @@ impl KeptFrames {
 
     /// A ticket for a frame of the batch at work.
     pub(crate) fn keep(&mut self, frame: &Frame<'_>) -> Ticket {
-        let memory = if self.is_originated { Memory::Here(None) } else { Memory::Away };
+        let memory = if self.is_originated { Memory::InBatch } else { Memory::Away };
         let ticket = self.ticket(memory, frame.known());
         if !self.is_originated {
             self.fresh.push(ticket);
@@ -196,22 +204,21 @@ impl KeptFrames {
 
     /// A ticket for a frame that the node has made, with head room in front.
     pub(crate) fn keep_made(&mut self, known: Known, buf: Vec<u8>) -> Ticket {
-        self.ticket(Memory::Here(Some(buf)), known)
+        let ticket = self.ticket(Memory::Here, known);
+        self.here.insert(ticket, buf);
+        ticket
     }
 
     fn ticket(&mut self, memory: Memory, known: Known) -> Ticket {
-        let parity = self.epoch as usize % 2;
-        self.of_epochs[parity] += 1;
+        let parity = (self.epoch % 2) as u8;
+        self.of_epochs[usize::from(parity)] += 1;
         let slot = Slot { memory, known, then: None, parity };
         match self.unused.pop() {
             Some(ticket) => {
                 self.slots[ticket.number()] = slot;
                 ticket
             }
-            None => {
-                self.slots.push(slot);
-                Ticket(self.slots.len() as u32 - 1)
-            }
+            None => Ticket(self.slots.push(slot)),
         }
     }
 
@@ -219,7 +226,7 @@ impl KeptFrames {
     pub(crate) fn set_aside(&mut self, ticket: Ticket, frame: &[u8]) -> Option<Originated> {
         let slot = &mut self.slots[ticket.number()];
         let buf = [&[0; HEAD_ROOM], frame].concat();
-        match (slot.then, &slot.memory) {
+        match (slot.then, slot.memory) {
             (_, Memory::Discarded) => {
                 self.forget(ticket);
                 None
@@ -230,7 +237,8 @@ impl KeptFrames {
                 Some(Originated { then, known, buf })
             }
             (None, _) => {
-                slot.memory = Memory::Here(Some(buf));
+                slot.memory = Memory::Here;
+                self.here.insert(ticket, buf);
                 None
             }
         }
@@ -238,28 +246,32 @@ impl KeptFrames {
 
     fn forget(&mut self, ticket: Ticket) -> Slot {
         let slot = &mut self.slots[ticket.number()];
-        let unused = Slot { memory: Memory::Unused, known: slot.known, then: None, parity: slot.parity };
-        self.of_epochs[slot.parity] -= 1;
+        let known = *slot;
+        (slot.memory, slot.then) = (Memory::Unused, None);
+        self.of_epochs[usize::from(known.parity)] -= 1;
         self.unused.push(ticket);
-        std::mem::replace(slot, unused)
+        if known.memory == Memory::Here {
+            self.here.remove(&ticket);
+        }
+        known
     }
 
     /// A frame goes on.
     pub(crate) fn emit(&mut self, ticket: Ticket, then: Then) -> Decided {
         let slot = &mut self.slots[ticket.number()];
         debug_assert!(slot.then.is_none(), "it is decided once");
-        match &mut slot.memory {
+        match slot.memory {
             Memory::Away => {
                 slot.then = Some(then);
                 self.emitted.push_back(Emitted::Back(ticket));
                 Decided::Later
             }
-            Memory::Here(Some(buf)) => {
-                let (buf, known) = (std::mem::take(buf), slot.known);
-                self.forget(ticket);
+            Memory::Here => {
+                let buf = self.here.remove(&ticket).unwrap_or_default();
+                let Slot { known, .. } = self.forget(ticket);
                 Decided::Now(Originated { then, known, buf })
             }
-            Memory::Here(None) => {
+            Memory::InBatch => {
                 slot.then = Some(then);
                 Decided::Later
             }
@@ -275,8 +287,8 @@ impl KeptFrames {
     pub(crate) fn discard(&mut self, ticket: Ticket) {
         match self.slots[ticket.number()].memory {
             Memory::Away => self.emitted.push_back(Emitted::Free(ticket)),
-            Memory::Here(None) => self.slots[ticket.number()].memory = Memory::Discarded,
-            Memory::Here(Some(_)) | Memory::Lost => _ = self.forget(ticket),
+            Memory::InBatch => self.slots[ticket.number()].memory = Memory::Discarded,
+            Memory::Here | Memory::Lost => _ = self.forget(ticket),
             Memory::Unused | Memory::Discarded => unreachable!("no stage has this ticket"),
         }
     }
@@ -335,11 +347,11 @@ impl KeptFrames {
         let on_the_way: HashSet<Ticket> = self.emitted.iter().map(of).collect();
         for n in 0..self.slots.len() {
             let ticket = Ticket::of(n);
-            let is_there = match &self.slots[n].memory {
+            let is_there = match self.slots[n].memory {
                 Memory::Unused => continue,
                 Memory::Away => !fresh.contains(&ticket),
-                Memory::Here(buf) => buf.is_some(),
-                Memory::Discarded | Memory::Lost => false,
+                Memory::Here => true,
+                Memory::InBatch | Memory::Discarded | Memory::Lost => false,
             };
             match (alive.contains(&ticket), is_there) {
                 (true, false) => self.slots[n].memory = Memory::Lost,
