@@ -3,7 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::scheduler::{Backlog, NodeCounts};
+use super::round::NodeCounts;
+use super::scheduler::Backlog;
 use super::stage::{Shapers, ShownNode};
 
 /// Frames that wait in a direction, and what became of those that had to wait.

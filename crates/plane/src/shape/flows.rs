@@ -1,7 +1,7 @@
 //! Flow queues of all subscribers: packets and flows are slots of two slabs.
 //!
 //! ```text
-//! flow: head > packet > packet > tail        a flow has 64 bytes, a packet 24
+//! flow: head > packet > packet > tail        a flow has 64 bytes, a packet 32
 //! ```
 //! The AQM of a flow is the law COBALT of crate queue (`cake::cobalt`), which decides about one packet. The queues of that crate, such as
 //! `fair`, keep their packets in buffers of their own, some 130 KiB for each scheduler: here all subscribers share both slabs.
@@ -9,13 +9,14 @@
 //! Invariant: a slot is in one list, or free.
 #![deny(clippy::unwrap_used, clippy::expect_used)]
 
-use weir_memory::prefetch;
+use weir_memory::{LargeVec, prefetch};
 use weir_queue::cake::cobalt::Cobalt;
 
 use super::wheel::NONE;
 
 /// A packet that waits.
 #[derive(Debug, Clone, Copy)]
+#[repr(align(32))]
 pub(super) struct Waiting {
     pub(super) next: u32,
     /// The owner's number for it.
@@ -27,7 +28,7 @@ pub(super) struct Waiting {
     pub(super) is_ect: bool,
 }
 
-const _: () = assert!(size_of::<Waiting>() == 24);
+const _: () = assert!(size_of::<Waiting>() == 32);
 
 /// Where a flow is listed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,9 +73,9 @@ impl Flow {
 /// All packets and flows.
 #[derive(Debug)]
 pub(super) struct Flows {
-    packets: Vec<Waiting>,
+    packets: LargeVec<Waiting>,
     free_packet: u32,
-    flows: Vec<Flow>,
+    flows: LargeVec<Flow>,
     free_flow: u32,
     /// Packets that wait.
     pub(super) waiting: u32,
@@ -85,9 +86,9 @@ pub(super) struct Flows {
 impl Flows {
     pub(super) fn new() -> Flows {
         Flows {
-            packets: Vec::new(),
+            packets: LargeVec::default(),
             free_packet: NONE,
-            flows: Vec::new(),
+            flows: LargeVec::default(),
             free_flow: NONE,
             waiting: 0,
             used: 0,
@@ -124,9 +125,7 @@ impl Flows {
 
     #[inline]
     fn touch_packet(&self, number: u32) {
-        if let Some(packet) = self.packets.get(number as usize) {
-            prefetch(packet);
-        }
+        self.packets.get(number as usize).into_iter().for_each(prefetch);
     }
 
     /// A flow without packets.
@@ -148,8 +147,7 @@ impl Flows {
             law: Cobalt::default(),
         };
         if self.free_flow == NONE {
-            self.flows.push(flow);
-            return self.flows.len() as u32 - 1;
+            return self.flows.push(flow);
         }
         let at = self.free_flow;
         self.free_flow = self.flow(at).next;
@@ -171,8 +169,7 @@ impl Flows {
     pub(super) fn push(&mut self, at: u32, packet: Waiting) {
         let packet = Waiting { next: NONE, ..packet };
         let number = if self.free_packet == NONE {
-            self.packets.push(packet);
-            self.packets.len() as u32 - 1
+            self.packets.push(packet)
         } else {
             let number = self.free_packet;
             self.free_packet = self.packets[number as usize].next;
@@ -222,6 +219,6 @@ impl Flows {
 
     /// Memory, bytes.
     pub(super) fn bytes(&self) -> usize {
-        self.packets.capacity() * size_of::<Waiting>() + self.flows.capacity() * size_of::<Flow>()
+        self.packets.bytes() + self.flows.bytes()
     }
 }

@@ -5,18 +5,23 @@
 //! ```
 //! The scheduler is pure: packets are numbers of the owner with a size, a flow, a class and an ECN field; time is an argument.
 //!
-//! - `scheduler.rs`: the levels, and which subscriber is served next
+//! - `scheduler.rs`: what arrives, and which packet leaves next
+//! - `round.rs`: the levels, and which subscriber is served next; `busy.rs`: those with many packets
+//! - `due.rs`: timers that expire
 //! - `subscriber.rs`: a subscriber that has packets: its classes and flows, and which packet leaves
 //! - `flows.rs`: the slabs of packets and flows; `hosts.rs`: hosts that share; `gate.rs`: rates; `wheel.rs`: timers; `ring.rs`: lists
 //! - `touch.rs`: prefetches of what the next packets need
 //! - `stage.rs`: the shapers of a node, whose packets are frames; `config.rs`: their text; `answer.rs`: what is shown of them
 
 mod answer;
+mod busy;
 mod config;
+mod due;
 mod flows;
 mod gate;
 mod hosts;
 mod ring;
+mod round;
 mod scheduler;
 mod stage;
 mod subscriber;

@@ -11,43 +11,36 @@
 //! - Others share by deficit round robin: a quantum in each round. A child that becomes active and has not used its quantum of
 //!   the present round is served before the round goes on. So an idle subscriber never waits for a round of all others, and none
 //!   gets more than a quantum in a round by pausing.
-//! - A packet passes at once, without being queued, if its subscriber has no others, all gates are open, and no list has a child.
+//! - A packet passes at once, without being queued, if its subscriber has no others, all gates are open, and no list has a child. So
+//!   does a packet whose subscriber's timer has expired, see `due.rs`.
 //! - Where there is no room, the subscriber with the most packets (within a factor of two) loses the first ones of its longest flow.
 //!
-//! Invariant: a subscriber with packets is listed, or in the wheel; so is each group with lists that are not empty, unless it is
+//! Invariant: a subscriber with packets is listed, in the wheel, or ready; so is each group with lists that are not empty, unless it is
 //! listed. offered = passed at once + departed + lost + waiting.
 #![deny(clippy::unwrap_used, clippy::expect_used)]
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 
+use weir_memory::LargeVec;
+
+use super::busy::{Busy, LISTS};
+use super::due::Ready;
 use super::flows::{Flow, Flows};
 use super::gate::{Gate, MOST_BYTES};
 use super::hosts::{HostShares, Hosts};
-use super::ring::{Links, Ring};
-use super::subscriber::{CLASSES, STEPS, Slot, Totals, step};
-use super::wheel::{NONE, SLOT_NS, Wheel};
+use super::ring::Ring;
+use super::round::{Child, Link, Node, NodeCounts, quantum};
+use super::subscriber::{CLASSES, Slot, Totals};
+use super::wheel::{NONE, Wheel};
 
-/// Bytes of a subscriber in a round.
-const QUANTUM: i32 = 1600;
-/// Bytes of a group in a round: what its rate sends in this time, but no less than a subscriber has, ns.
-const GROUP_ROUND_NS: u64 = 50_000;
-const MOST_QUANTUM: u64 = 1 << 20;
 /// How long a slot is kept for a subscriber without packets, ns: longer than rounds last.
 const LINGER_NS: u64 = 100_000_000;
 /// How often a part of the slots is looked at, ns, and how many parts there are.
 const SWEEP_NS: u64 = 10_000_000;
 const SWEEPS: usize = 50;
-/// Children whose timers expire are prefetched so many ahead.
-const AHEAD: usize = 8;
-/// Lists of busy subscribers: by the logarithm of their packets.
-const BUSY: usize = 16;
-/// A subscriber with fewer packets is not busy.
-const BUSY_PACKETS: u32 = 4;
 /// `weir_queue` times end after 213 days.
 const LONGEST_NS: u64 = 100 * 86_400 * 1_000_000_000;
-const STRICT: usize = 0;
-const OTHERS: usize = 1;
 
 /// What the shaper is set to, beside the tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,7 +48,7 @@ pub(crate) struct Limits {
     /// Packets that may wait, of all subscribers. At least three for each subscriber that may have some, so that one of them is busy.
     pub(crate) packets: u32,
     /// Packets of one subscriber.
-    pub(crate) packets_each: u32,
+    pub(crate) packets_each: u16,
     /// Bytes of one subscriber: what its rate sends in this time, but no less than [`Limits::LEAST_BYTES`], ns.
     pub(crate) each_ns: u64,
     /// Weights of the classes beside the strict one, and of the strict one beyond its limit.
@@ -154,134 +147,6 @@ pub(crate) enum Why {
     Removed,
 }
 
-/// A port, a group or a subscriber's slot.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Child(u32);
-
-impl Child {
-    const NODE: u32 = 1 << 31;
-
-    pub(super) fn subscriber(slot: u32) -> Child {
-        Child(slot)
-    }
-
-    fn node(number: u32) -> Child {
-        Child(number | Child::NODE)
-    }
-
-    /// The one that lists have by this number.
-    #[inline]
-    pub(super) fn of(number: u32) -> Child {
-        Child(number)
-    }
-
-    #[inline]
-    pub(super) fn is_node(self) -> bool {
-        self.0 & Child::NODE != 0
-    }
-
-    pub(super) fn index(self) -> usize {
-        (self.0 & !Child::NODE) as usize
-    }
-}
-
-/// Where a child is listed at its parent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum In {
-    Nothing,
-    List,
-    New,
-    ThisRound,
-    NextRound,
-}
-
-/// A child at its parent.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Link {
-    next: [u32; 2],
-    is_in: [In; 2],
-    is_armed: bool,
-    /// The slot of the wheel, modulo 2^32.
-    armed_slot: u32,
-    credit: i32,
-    /// The round of the parent in which it got its last quantum.
-    round: u32,
-}
-
-impl Link {
-    pub(super) fn new(round: u32) -> Link {
-        Link {
-            next: [NONE; 2],
-            is_in: [In::Nothing; 2],
-            is_armed: false,
-            armed_slot: 0,
-            credit: 0,
-            round: round.wrapping_sub(1),
-        }
-    }
-
-    /// The next one in its list.
-    #[inline]
-    pub(super) fn next(&self, band: usize) -> Option<u32> {
-        let [strict, others] = self.next;
-        Some(if band == STRICT { strict } else { others }).filter(|&next| next != NONE)
-    }
-
-    fn is_unlisted(&self) -> bool {
-        self.is_in == [In::Nothing; 2]
-    }
-}
-
-/// A port or a group.
-#[derive(Debug)]
-struct Node {
-    parent: u32,
-    gate: Gate,
-    link: Link,
-    quantum: i32,
-    round: u32,
-    strict: Ring,
-    new: Ring,
-    this_round: Ring,
-    next_round: Ring,
-    counts: NodeCounts,
-}
-
-/// What a port or group has counted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct NodeCounts {
-    /// Packets that wait, and their bytes.
-    pub(crate) waiting: [u64; 2],
-    /// Packets that were sent, and their bytes.
-    pub(crate) sent: [u64; 2],
-    pub(crate) marked: u64,
-    pub(crate) dropped: u64,
-    /// As in [`Totals`].
-    pub(crate) delays: [u64; STEPS],
-}
-
-impl Node {
-    fn is_empty(&self, band: usize) -> bool {
-        match band {
-            STRICT => self.strict.is_empty(),
-            _ => self.new.is_empty() && self.this_round.is_empty() && self.next_round.is_empty(),
-        }
-    }
-
-    fn has_children(&self) -> bool {
-        !self.is_empty(STRICT) || !self.is_empty(OTHERS)
-    }
-
-    fn list(&mut self, is_in: In) -> &mut Ring {
-        match is_in {
-            In::List | In::Nothing => &mut self.strict,
-            In::New => &mut self.new,
-            In::ThisRound => &mut self.this_round,
-            In::NextRound => &mut self.next_round,
-        }
-    }
-}
-
 /// Rates by levels, and the packets that wait for them.
 #[derive(Debug)]
 pub(crate) struct Shaper {
@@ -289,21 +154,24 @@ pub(crate) struct Shaper {
     pub(super) weights: [u8; CLASSES],
     pub(super) salt: u32,
     pub(super) random: u64,
-    pub(super) slots: Vec<Slot>,
+    pub(super) slots: LargeVec<Slot>,
     free_slots: Vec<u32>,
     /// By the number of the subscriber.
     pub(super) slot_of: Vec<u32>,
-    nodes: Vec<Node>,
-    ports: Vec<u32>,
-    turn: usize,
-    wheel: Wheel,
+    pub(super) nodes: Vec<Node>,
+    pub(super) ports: Vec<u32>,
+    pub(super) turn: usize,
+    /// Places in lists that are taken.
+    pub(super) listed: u32,
+    pub(super) wheel: Wheel,
     /// Children whose timer has expired; empty between calls.
-    expired: Vec<u32>,
+    pub(super) expired: Vec<u32>,
+    pub(super) ready: Ready,
     /// Subscribers whose rate has changed, and when they may send.
-    early: BinaryHeap<Reverse<(u64, u32)>>,
+    pub(super) early: BinaryHeap<Reverse<(u64, u32)>>,
     pub(super) flows: Flows,
     pub(super) hosts: Hosts,
-    busy: [u32; BUSY],
+    pub(super) busy: Busy,
     lost: Vec<Lost>,
     /// Of subscribers, as far as their slots do not have them.
     totals: HashMap<u32, Box<Totals>>,
@@ -311,25 +179,6 @@ pub(crate) struct Shaper {
     pub(super) began_ns: u64,
     swept: usize,
     sweep_ns: u64,
-}
-
-/// Children by their links of one band.
-struct Children<'a> {
-    slots: &'a mut [Slot],
-    nodes: &'a mut [Node],
-    band: usize,
-}
-
-impl Links for Children<'_> {
-    #[inline]
-    fn next(&mut self, item: u32) -> &mut u32 {
-        let child = Child(item);
-        let link = match child.is_node() {
-            true => &mut self.nodes[child.index()].link,
-            false => &mut self.slots[child.index()].link,
-        };
-        &mut link.next[self.band]
-    }
 }
 
 impl Shaper {
@@ -340,18 +189,20 @@ impl Shaper {
             weights: limits.weights.map(|weight| weight.max(1)),
             salt: (seed ^ seed >> 32) as u32,
             random: seed,
-            slots: Vec::new(),
+            slots: LargeVec::default(),
             free_slots: Vec::new(),
             slot_of: Vec::new(),
             nodes: Vec::new(),
             ports: Vec::new(),
             turn: 0,
+            listed: 0,
             wheel: Wheel::new(),
             expired: Vec::new(),
+            ready: Ready::default(),
             early: BinaryHeap::new(),
             flows: Flows::new(),
             hosts: Hosts::new(limits.hosts),
-            busy: [NONE; BUSY],
+            busy: [NONE; LISTS],
             lost: Vec::new(),
             totals: HashMap::new(),
             began_ns: 0,
@@ -450,19 +301,6 @@ impl Shaper {
         true
     }
 
-    /// Whether nothing waits at the levels above a subscriber, and all are open.
-    #[inline]
-    fn is_free(&self, at: u32, now_ns: u64) -> bool {
-        let mut node = self.slots[at as usize].parent;
-        while let Some(known) = self.nodes.get(node as usize) {
-            if !known.gate.is_open(now_ns) || known.has_children() {
-                return false;
-            }
-            node = known.parent;
-        }
-        true
-    }
-
     fn wait(&mut self, at: u32, packet: &Offered, payload: u32, now_ns: u64) {
         let bytes = packet.bytes.min(MOST_BYTES);
         let packet = &Offered { bytes, ..*packet };
@@ -470,22 +308,13 @@ impl Shaper {
             // Time may have passed without a call.
             self.run_timers(now_ns);
         }
-        let slot = &self.slots[at as usize];
-        // What is there when a packet of 1000 bytes takes so long.
-        let most = (self.limits.each_ns / slot.gate.time_ns(1000).max(1)).saturating_mul(1000);
-        let most = most.clamp(u64::from(Limits::LEAST_BYTES), Limits::MOST_BYTES) as u32;
-        let most_packets = self.limits.packets_each;
-        let is_full = |slot: &Slot| slot.packets >= most_packets || slot.bytes + bytes > most;
-        while self.slots[at as usize].packets > 0 && is_full(&self.slots[at as usize]) {
+        while self.slots[at as usize].packets > 0 && self.is_full(at, bytes) {
             self.shed(at, now_ns);
         }
         if self.flows.waiting >= self.limits.packets {
             match self.busiest() {
                 Some(busiest) => self.shed(busiest, now_ns),
-                None => {
-                    let parent = self.slots[at as usize].parent;
-                    return self.note_lost((packet.subscriber, parent), payload, Why::Limit);
-                }
+                None => return self.note_lost(at, payload, Why::Limit),
             }
         }
         self.enqueue(at, packet, payload, now_ns);
@@ -493,18 +322,35 @@ impl Shaper {
         self.list(at, now_ns);
     }
 
+    /// Whether a subscriber has as much as it may have, with so many bytes more.
+    #[inline]
+    fn is_full(&self, at: u32, more_bytes: u32) -> bool {
+        let slot = &self.slots[at as usize];
+        let bytes = slot.bytes + more_bytes;
+        let most_bytes = || {
+            // What is there when a packet of 1000 bytes takes so long.
+            let most = (self.limits.each_ns / slot.gate.time_ns(1000).max(1)).saturating_mul(1000);
+            most.clamp(u64::from(Limits::LEAST_BYTES), Limits::MOST_BYTES) as u32
+        };
+        slot.packets >= self.limits.packets_each || bytes > Limits::LEAST_BYTES && bytes > most_bytes()
+    }
+
     /// The next packet that may leave now.
     pub(crate) fn take(&mut self, now_ns: u64) -> Option<Departed> {
-        for _ in 0..self.ports.len() {
-            let port = *self.ports.get(self.turn)?;
-            for band in [STRICT, OTHERS] {
-                if let Some(departed) = self.serve(port, band, now_ns) {
-                    return Some(departed);
-                }
+        loop {
+            if self.listed > 0
+                && let Some(departed) = self.take_listed(now_ns)
+            {
+                return Some(departed);
             }
-            self.turn = (self.turn + 1) % self.ports.len();
+            if self.ready.is_empty() {
+                return None;
+            }
+            // It may list some.
+            if let Some(departed) = self.take_ready(now_ns) {
+                return Some(departed);
+            }
         }
-        None
     }
 
     /// Lets time pass, in front of [`Shaper::take`].
@@ -524,33 +370,10 @@ impl Shaper {
     pub(crate) fn bytes(&self) -> usize {
         self.flows.bytes()
             + self.hosts.bytes()
-            + self.slots.capacity() * size_of::<Slot>()
+            + self.slots.bytes()
             + self.slot_of.capacity() * size_of::<u32>()
             + self.wheel.bytes()
             + self.totals.len() * size_of::<Totals>()
-    }
-
-    fn run_timers(&mut self, now_ns: u64) {
-        let mut expired = std::mem::take(&mut self.expired);
-        while self.wheel.expire(now_ns, &mut expired) {
-            expired.iter().take(AHEAD).for_each(|&item| self.touch_child(Child(item)));
-            for (at, &item) in expired.iter().enumerate() {
-                if let Some(&later) = expired.get(at + AHEAD) {
-                    self.touch_child(Child(later));
-                }
-                let child = Child(item);
-                self.link_mut(child).is_armed = false;
-                self.settle(child, now_ns);
-            }
-            expired.clear();
-        }
-        self.expired = expired;
-        while let Some(&Reverse((due_ns, item))) = self.early.peek()
-            && due_ns <= now_ns
-        {
-            self.early.pop();
-            self.settle(Child(item), now_ns);
-        }
     }
 
     /// Whether nothing waits, nothing was lost, and no slots are to be looked at.
@@ -599,7 +422,7 @@ impl Shaper {
 
     /// Goes on with what another one has counted of subscribers, and with its losses.
     pub(crate) fn inherit(mut self, old: &mut Shaper) -> Shaper {
-        for slot in &old.slots {
+        for slot in old.slots.iter() {
             let totals = slot.totals();
             if slot.subscriber != NONE && totals != Totals::default() {
                 old.totals.entry(slot.subscriber).or_default().add(&totals);
@@ -631,6 +454,9 @@ impl Shaper {
             // Timers of subscribers without packets can wait.
             return sweep;
         }
+        if !self.ready.is_empty() {
+            return Some(now_ns);
+        }
         self.ports.iter().filter_map(port).chain(self.wheel.due_ns()).chain(early).chain(sweep).min()
     }
 
@@ -645,7 +471,7 @@ impl Shaper {
         let slot = self.slot_at(subscriber).map(|at| &self.slots[at as usize]);
         slot.into_iter().for_each(|slot| totals.add(&slot.totals()));
         Backlog {
-            packets: slot.map_or(0, |slot| slot.packets),
+            packets: slot.map_or(0, |slot| slot.packets.into()),
             bytes: slot.map_or(0, |slot| slot.bytes),
             totals,
         }
@@ -654,207 +480,6 @@ impl Shaper {
     /// What a port or group has counted.
     pub(crate) fn node_counts(&self, node: NodeId) -> NodeCounts {
         self.nodes[node.0 as usize].counts
-    }
-
-    /// The next packet of a band of a node whose gate is open.
-    fn serve(&mut self, number: u32, band: usize, now_ns: u64) -> Option<Departed> {
-        let node = &mut self.nodes[number as usize];
-        if !node.gate.is_open(now_ns) {
-            node.gate.has_waited = true;
-            return None;
-        }
-        while let Some((child, is_in)) = self.head(number, band) {
-            let departed = match child.is_node() {
-                true => self.serve(child.index() as u32, band, now_ns),
-                false => self.serve_subscriber(child.0, band == STRICT, now_ns),
-            };
-            let Some(departed) = departed else {
-                self.unlist(number, band, is_in);
-                self.settle(child, now_ns);
-                continue;
-            };
-            self.touch_next(child, band);
-            self.charge(number, &departed, now_ns);
-            self.turn_over(number, child, is_in, departed.charged);
-            return Some(departed);
-        }
-        None
-    }
-
-    /// The child of a node that is served next.
-    fn head(&mut self, number: u32, band: usize) -> Option<(Child, In)> {
-        loop {
-            let node = &mut self.nodes[number as usize];
-            let is_in = match band {
-                STRICT => In::List,
-                _ if !node.new.is_empty() => In::New,
-                _ => {
-                    if node.this_round.is_empty() {
-                        std::mem::swap(&mut node.this_round, &mut node.next_round);
-                        node.round = node.round.wrapping_add(1);
-                    }
-                    In::ThisRound
-                }
-            };
-            let (list, round) = (*node.list(is_in), node.round);
-            let child = Child(list.head(&mut self.children(band))?);
-            if is_in != In::ThisRound {
-                return Some((child, is_in));
-            }
-            let quantum = self.quantum(child);
-            let link = self.link_mut(child);
-            if link.round != round {
-                (link.round, link.credit) = (round, link.credit.min(0) + quantum);
-            }
-            link.is_in[band] = In::ThisRound;
-            if link.credit > 0 {
-                return Some((child, is_in));
-            }
-            self.unlist(number, band, is_in);
-            self.put(number, child, band, In::NextRound);
-        }
-    }
-
-    /// A child has sent so many bytes.
-    fn turn_over(&mut self, number: u32, child: Child, is_in: In, bytes: u32) {
-        if is_in == In::List {
-            let mut list = self.nodes[number as usize].strict;
-            list.rotate(&mut self.children(STRICT));
-            self.nodes[number as usize].strict = list;
-            return;
-        }
-        let link = self.link_mut(child);
-        link.credit -= bytes as i32;
-        if link.credit <= 0 {
-            self.unlist(number, OTHERS, is_in);
-            self.put(number, child, OTHERS, In::NextRound);
-        }
-    }
-
-    fn charge(&mut self, number: u32, departed: &Departed, now_ns: u64) {
-        let Node { gate, counts, .. } = &mut self.nodes[number as usize];
-        gate.charge(departed.charged, now_ns);
-        counts.sent[0] += 1;
-        counts.sent[1] += u64::from(departed.bytes);
-        counts.waiting[0] -= 1;
-        counts.waiting[1] -= u64::from(departed.bytes);
-        counts.marked += u64::from(departed.is_marked);
-        counts.delays[step(departed.delay_ns)] += 1;
-    }
-
-    /// Lists a subscriber that has packets, or arms its timer.
-    fn list(&mut self, at: u32, now_ns: u64) {
-        let slot = &mut self.slots[at as usize];
-        if !slot.gate.is_open(now_ns) {
-            slot.gate.has_waited = true;
-            return self.arm(Child::subscriber(at));
-        }
-        let (parent, wants, is_in) = (slot.parent, slot.wants(now_ns), slot.link.is_in);
-        for band in [STRICT, OTHERS] {
-            if wants[band] && is_in[band] == In::Nothing {
-                self.enter(parent, Child::subscriber(at), band);
-                self.raise(parent, band, now_ns);
-            }
-        }
-    }
-
-    /// Lists a node at its parent if the node has children, and so on; or arms its timer.
-    fn raise(&mut self, number: u32, band: usize, now_ns: u64) {
-        let mut number = number;
-        loop {
-            let node = &mut self.nodes[number as usize];
-            if node.parent == NONE || node.is_empty(band) || node.link.is_in[band] != In::Nothing {
-                return;
-            }
-            if !node.gate.is_open(now_ns) {
-                node.gate.has_waited = true;
-                return self.arm(Child::node(number));
-            }
-            let parent = node.parent;
-            self.enter(parent, Child::node(number), band);
-            number = parent;
-        }
-    }
-
-    /// A child becomes active at its parent.
-    fn enter(&mut self, parent: u32, child: Child, band: usize) {
-        if band == STRICT {
-            return self.put(parent, child, band, In::List);
-        }
-        let (round, quantum) = (self.nodes[parent as usize].round, self.quantum(child));
-        let link = self.link_mut(child);
-        if link.round != round {
-            (link.round, link.credit) = (round, link.credit.min(0) + quantum);
-        }
-        let is_in = if link.credit > 0 { In::New } else { In::NextRound };
-        self.put(parent, child, band, is_in);
-    }
-
-    /// Sees to a child whose time has come, or that was found without something to send.
-    fn settle(&mut self, child: Child, now_ns: u64) {
-        if child.is_node() {
-            for band in [STRICT, OTHERS] {
-                self.raise(child.index() as u32, band, now_ns);
-            }
-        } else if self.slots.get(child.index()).is_some_and(|slot| slot.packets > 0) {
-            self.list(child.0, now_ns);
-        }
-    }
-
-    fn arm(&mut self, child: Child) {
-        let due_ns = match child.is_node() {
-            true => self.nodes[child.index()].gate.free_ns(),
-            false => self.slots[child.index()].gate.free_ns(),
-        };
-        let slot = due_ns.div_ceil(SLOT_NS) as u32;
-        let link = self.link_mut(child);
-        if link.is_armed {
-            // It waits for its former rate, which was smaller.
-            if (slot.wrapping_sub(link.armed_slot) as i32) < 0 {
-                self.early.push(Reverse((due_ns, child.0)));
-            }
-            return;
-        }
-        (link.is_armed, link.armed_slot) = (true, slot);
-        self.wheel.arm(due_ns, child.0);
-    }
-
-    fn put(&mut self, parent: u32, child: Child, band: usize, is_in: In) {
-        self.link_mut(child).is_in[band] = is_in;
-        let mut list = *self.nodes[parent as usize].list(is_in);
-        list.push(&mut self.children(band), child.0);
-        *self.nodes[parent as usize].list(is_in) = list;
-    }
-
-    /// Removes the first child of a list.
-    fn unlist(&mut self, number: u32, band: usize, is_in: In) {
-        let mut list = *self.nodes[number as usize].list(is_in);
-        let child = list.pop(&mut self.children(band));
-        *self.nodes[number as usize].list(is_in) = list;
-        if let Some(child) = child {
-            self.link_mut(Child(child)).is_in[band] = In::Nothing;
-        }
-    }
-
-    fn children(&mut self, band: usize) -> Children<'_> {
-        Children { slots: &mut self.slots, nodes: &mut self.nodes, band }
-    }
-
-    fn link_mut(&mut self, child: Child) -> &mut Link {
-        match child.is_node() {
-            true => &mut self.nodes[child.index()].link,
-            false => &mut self.slots[child.index()].link,
-        }
-    }
-
-    fn quantum(&self, child: Child) -> i32 {
-        if child.is_node() { self.nodes[child.index()].quantum } else { QUANTUM }
-    }
-
-    /// The slot of a child that is a subscriber.
-    #[inline]
-    pub(super) fn slot_of_child(&self, child: Child) -> Option<&Slot> {
-        if child.is_node() { None } else { self.slots.get(child.index()) }
     }
 
     #[inline]
@@ -870,10 +495,7 @@ impl Shaper {
                 self.slots[at as usize] = slot;
                 at
             }
-            None => {
-                self.slots.push(slot);
-                self.slots.len() as u32 - 1
-            }
+            None => self.slots.push(slot),
         };
         if self.slot_of.len() <= subscriber as usize {
             self.slot_of.resize(subscriber as usize + 1, NONE);
@@ -903,11 +525,11 @@ impl Shaper {
 
     /// No subscriber has a slot: none of them needs memory.
     fn free_memory(&mut self) {
-        (self.slots, self.free_slots, self.slot_of) = (Vec::new(), Vec::new(), Vec::new());
+        (self.slots, self.free_slots, self.slot_of) = (LargeVec::default(), Vec::new(), Vec::new());
         self.flows = Flows::new();
         self.hosts = Hosts::new(self.hosts.shares);
         self.wheel.free_memory();
-        self.expired = Vec::new();
+        (self.expired, self.ready) = (Vec::new(), Ready::default());
     }
 
     fn is_unused(&self, at: usize) -> bool {
@@ -930,87 +552,14 @@ impl Shaper {
         slot.subscriber = NONE;
     }
 
-    /// A subscriber goes to another group.
-    #[cold]
-    fn move_to(&mut self, at: u32, parent: NodeId, now_ns: u64) {
-        let old = self.slots[at as usize].parent;
-        let child = Child::subscriber(at);
-        let bands = [(STRICT, In::List), (OTHERS, In::New), (OTHERS, In::ThisRound), (OTHERS, In::NextRound)];
-        for (band, is_in) in bands {
-            let mut list = *self.nodes[old as usize].list(is_in);
-            let mut others = Ring::EMPTY;
-            while let Some(item) = list.pop(&mut self.children(band)) {
-                if Child(item) != child {
-                    others.push(&mut self.children(band), item);
-                }
-            }
-            *self.nodes[old as usize].list(is_in) = others;
-        }
-        let round = self.nodes[parent.0 as usize].round;
-        let slot = &mut self.slots[at as usize];
-        let (packets, bytes) = (slot.packets, slot.bytes);
-        let Link { is_armed, armed_slot, .. } = slot.link;
-        slot.link = Link { is_armed, armed_slot, ..Link::new(round) };
-        self.count_waiting(at, -i64::from(packets), -(bytes as i32));
-        self.slots[at as usize].parent = parent.0;
-        self.count_waiting(at, i64::from(packets), bytes as i32);
-        self.settle(child, now_ns);
-    }
-
-    pub(super) fn count_waiting(&mut self, at: u32, packets: i64, bytes: i32) {
-        let mut node = self.slots[at as usize].parent;
-        while let Some(known) = self.nodes.get_mut(node as usize) {
-            let [all, all_bytes] = &mut known.counts.waiting;
-            *all = all.wrapping_add_signed(packets);
-            *all_bytes = all_bytes.wrapping_add_signed(i64::from(bytes));
-            node = known.parent;
-        }
-    }
-
-    /// A packet of a subscriber, whose parent is the second number, was dropped.
-    pub(super) fn note_lost(&mut self, (subscriber, parent): (u32, u32), payload: u32, why: Why) {
-        let mut node = parent;
+    /// A packet of a subscriber was dropped.
+    pub(super) fn note_lost(&mut self, at: u32, payload: u32, why: Why) {
+        let Slot { subscriber, parent: mut node, .. } = self.slots[at as usize];
         while let Some(known) = self.nodes.get_mut(node as usize) {
             known.counts.dropped += 1;
             node = known.parent;
         }
         self.lost.push(Lost { payload, subscriber, why });
-    }
-
-    /// The number of packets of a subscriber has changed.
-    #[inline]
-    pub(super) fn note_backlog(&mut self, at: u32) {
-        let slot = &self.slots[at as usize];
-        let is = match slot.packets {
-            0..BUSY_PACKETS => 0,
-            packets => (packets.ilog2() as u8).min(BUSY as u8 - 1),
-        };
-        if is != slot.busy {
-            self.move_busy(at, is);
-        }
-    }
-
-    #[inline(never)]
-    fn move_busy(&mut self, at: u32, is: u8) {
-        let Slot { busy: was, busy_next: next, busy_before: before, .. } = self.slots[at as usize];
-        if was != 0 {
-            match before {
-                NONE => self.busy[usize::from(was)] = next,
-                before => self.slots[before as usize].busy_next = next,
-            }
-            if next != NONE {
-                self.slots[next as usize].busy_before = before;
-            }
-        }
-        let mut first = NONE;
-        if is != 0 {
-            first = std::mem::replace(&mut self.busy[usize::from(is)], at);
-            if first != NONE {
-                self.slots[first as usize].busy_before = at;
-            }
-        }
-        let slot = &mut self.slots[at as usize];
-        (slot.busy, slot.busy_next, slot.busy_before) = (is, first, NONE);
     }
 
     /// Packets and slots of subscribers in use, and flows.
@@ -1031,14 +580,4 @@ impl Shaper {
         let is_open = slot.gate.is_open(now_ns) && above.into_iter().all(|node| node.gate.is_open(now_ns));
         slot.wants(now_ns).map(|wants| wants && is_open)
     }
-
-    /// One of the subscribers with the most packets, within a factor of two.
-    fn busiest(&self) -> Option<u32> {
-        self.busy.iter().rev().copied().find(|&at| at != NONE)
-    }
-}
-
-fn quantum(bits_per_s: u64) -> i32 {
-    let bytes = u128::from(bits_per_s) * u128::from(GROUP_ROUND_NS) / 8_000_000_000;
-    (bytes as u64).clamp(QUANTUM as u64, MOST_QUANTUM) as i32
 }

@@ -6,7 +6,8 @@
 //! A packet of the scheduler is a frame that is kept; its number is that of its ticket.
 
 use super::config::ShapeConfig;
-use super::scheduler::{Backlog, Departed, Limits, Lost, NodeCounts, NodeId, Offered, Plan, Shaper};
+use super::round::NodeCounts;
+use super::scheduler::{Backlog, Departed, Limits, Lost, NodeId, Offered, Plan, Shaper};
 use crate::frame::{Line, PortId};
 use crate::kept::Ticket;
 use crate::time::Time;

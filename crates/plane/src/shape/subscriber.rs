@@ -17,17 +17,22 @@ use super::flows::{Flow, Flows, Listed, Waiting};
 use super::gate::Gate;
 use super::hosts::{HostShares, Lists};
 use super::ring::Links;
-use super::scheduler::{Departed, Link, Offered, Plan, Shaper, Why};
+use super::round::Link;
+use super::scheduler::{Departed, Offered, Plan, Shaper, Why};
 use super::wheel::NONE;
 
 /// Classes of a subscriber; the first one is strict.
 pub(crate) const CLASSES: usize = 4;
+/// The class of best effort.
+const USUAL: usize = CLASSES - 1;
 /// Most flow queues of a subscriber. The first four of them are for flows that found no place, one for each class.
 const PLACES: usize = 32;
 /// Places that a flow may have.
 const WAYS: usize = 8;
 /// Bytes of a flow, and of a class with weight 1, in a round.
 const QUANTUM: i32 = 1600;
+/// The least target of AQMs, ns.
+const TARGET_NS: u64 = 5_000_000;
 /// Bytes of a full frame, for the targets of AQMs.
 const FULL: u32 = 1514;
 /// Steps of delay.
@@ -38,6 +43,7 @@ const FIRST_STEP_BITS: u32 = 16;
 const BATCH: u16 = 16;
 /// Bits of a flow's number in the table of its subscriber; the others are of its hash.
 const FLOW_BITS: u32 = 24;
+const NUMBER: u32 = (1 << FLOW_BITS) - 1;
 
 /// What has lists of flows.
 #[derive(Debug, Clone, Copy)]
@@ -53,7 +59,11 @@ pub(super) struct Class {
     /// Of its flows, or of hosts where these share.
     pub(super) lists: Lists,
     credit: i32,
-    pub(super) packets: u32,
+    packets: u16,
+}
+
+impl Class {
+    const EMPTY: Class = Class { lists: Lists::EMPTY, credit: 0, packets: 0 };
 }
 
 /// What has happened to the packets of a subscriber that had to wait.
@@ -82,75 +92,112 @@ impl Totals {
 }
 
 /// A subscriber that has packets.
+///
+/// The first two lines have all that is asked for while its packets are of one flow, of the usual class. An odd number of lines
+/// spreads slots over all sets of the caches.
 #[derive(Debug, Clone)]
 #[repr(C, align(64))]
 pub(super) struct Slot {
-    // The first line: all that a packet needs that passes at once, and a subscriber whose timer expires.
-    pub(super) subscriber: u32,
-    pub(super) parent: u32,
+    // The first line: a packet that passes at once or begins to wait, and a timer that expires.
     pub(super) gate: Gate,
-    pub(super) packets: u32,
     pub(super) link: Link,
+    pub(super) parent: u32,
+    /// The flow of the last packet that came, as in `places`; `NONE`: it shares a queue, or was closed.
+    recent: u32,
+    pub(super) packets: u16,
     pub(super) overhead: u8,
     turn: u8,
     pub(super) busy: u8,
-    // The second line.
-    pub(super) classes: [Class; CLASSES],
-    // The third line: each packet that waits.
-    pub(super) strict: Gate,
+    /// Packets of the strict class wait.
+    pub(super) has_strict: bool,
+    /// The recent flow has no packets and nothing to remember: it is kept for the next packet.
+    recent_rests: bool,
+    // The second line: a packet that leaves after it had to wait.
+    pub(super) subscriber: u32,
+    pub(super) bytes: u32,
     /// Since when its packets wait without one that left, ns.
     pub(super) since_ns: u64,
     /// As in [`Totals`].
     by_plan_ns: u64,
     by_parent_ns: u64,
-    pub(super) bytes: u32,
+    usual: Class,
+    /// As in [`Totals`], beside `more_delays`.
+    delays: [u8; STEPS],
+    // The third line: packets of other classes, many packets, losses.
+    others: [Class; USUAL],
     pub(super) busy_next: u32,
     pub(super) busy_before: u32,
-    marked: u32,
-    // The fourth line: each packet that leaves after it had to wait.
-    delays: [u32; STEPS],
-    // Two lines: each packet that has to wait.
-    places: [u32; PLACES],
-    // The last line: losses.
     dropped: [u32; 2],
+    // All else: flows that come and go, strict packets and marks.
+    more_delays: [u32; STEPS],
+    places: [u32; PLACES],
+    pub(super) strict: Gate,
+    marked: u32,
 }
 
 const LINE: usize = 64;
-const _: () = assert!(std::mem::offset_of!(Slot, classes) == LINE);
-const _: () = assert!(std::mem::offset_of!(Slot, strict) == 2 * LINE);
-const _: () = assert!(std::mem::offset_of!(Slot, delays) == 3 * LINE);
+const _: () = assert!(std::mem::offset_of!(Slot, subscriber) == LINE);
+const _: () = assert!(std::mem::offset_of!(Slot, others) == 2 * LINE);
+const _: () = assert!(std::mem::offset_of!(Slot, more_delays) == 3 * LINE);
 const _: () = assert!(std::mem::offset_of!(Slot, places) == 4 * LINE);
+const _: () = assert!(size_of::<Slot>() == 7 * LINE);
 
 impl Slot {
     pub(super) fn new(subscriber: u32, plan: &Plan, round: u32) -> Slot {
         Slot {
-            subscriber,
-            parent: plan.parent.0,
             gate: Gate::new(plan.bits_per_s),
-            packets: 0,
             link: Link::new(round),
+            parent: plan.parent.0,
+            recent: NONE,
+            packets: 0,
             overhead: plan.overhead,
             turn: 1,
             busy: 0,
-            classes: [Class { lists: Lists::EMPTY, credit: 0, packets: 0 }; CLASSES],
-            strict: Gate::new(plan.strict_bits_per_s),
+            has_strict: false,
+            recent_rests: false,
+            subscriber,
+            bytes: 0,
             since_ns: 0,
             by_plan_ns: 0,
             by_parent_ns: 0,
-            bytes: 0,
+            usual: Class::EMPTY,
+            delays: [0; STEPS],
+            others: [Class::EMPTY; USUAL],
             busy_next: NONE,
             busy_before: NONE,
-            marked: 0,
-            delays: [0; STEPS],
-            places: [NONE; PLACES],
             dropped: [0; 2],
+            more_delays: [0; STEPS],
+            places: [NONE; PLACES],
+            strict: Gate::new(plan.strict_bits_per_s),
+            marked: 0,
         }
     }
 
     /// What it has counted.
     pub(super) fn totals(&self) -> Totals {
-        let Slot { by_plan_ns, by_parent_ns, delays, marked, dropped, .. } = *self;
+        let Slot { by_plan_ns, by_parent_ns, more_delays: mut delays, marked, dropped, .. } = *self;
+        delays.iter_mut().zip(self.delays).for_each(|(sum, more)| *sum += u32::from(more));
         Totals { by_plan_ns, by_parent_ns, delays, marked, dropped }
+    }
+
+    #[inline]
+    fn count_delay(&mut self, delay_ns: u64) {
+        let step = step(delay_ns);
+        let count = &mut self.delays[step];
+        match count.checked_add(1) {
+            Some(more) => *count = more,
+            None => self.more_delays[step] += u32::from(std::mem::replace(count, 0)) + 1,
+        }
+    }
+
+    #[inline]
+    fn class(&self, class: usize) -> &Class {
+        self.others.get(class).unwrap_or(&self.usual)
+    }
+
+    #[inline]
+    fn class_mut(&mut self, class: usize) -> &mut Class {
+        self.others.get_mut(class).unwrap_or(&mut self.usual)
     }
 
     /// Prefetches what [`Shaper::offer`] asks for first.
@@ -159,33 +206,38 @@ impl Slot {
         prefetch(self);
     }
 
-    /// Prefetches what a packet needs that leaves after it had to wait.
+    /// Prefetches what a packet needs that leaves after it had to wait, beside that.
     #[inline]
-    pub(super) fn touch_all(&self) {
-        prefetch(self);
-        prefetch(&self.classes);
-        prefetch(&self.strict);
-        prefetch(&self.delays);
+    pub(super) fn touch_rest(&self) {
+        prefetch(&self.subscriber);
+    }
+
+    /// The recent flow.
+    #[inline]
+    pub(super) fn recent(&self) -> Option<u32> {
+        (self.recent != NONE).then_some(self.recent & NUMBER)
     }
 
     /// Whether it has packets of its strict class within the limit of that, and others.
     #[inline]
     pub(super) fn wants(&self, now_ns: u64) -> [bool; 2] {
-        let [strict, ..] = &self.classes;
-        let is_first = strict.packets > 0 && self.strict.is_open(now_ns);
-        let others = self.packets - if is_first { strict.packets } else { 0 };
-        [is_first, others > 0]
+        if !self.has_strict {
+            return [false, self.packets > 0];
+        }
+        let strict = self.class(0).packets;
+        let is_first = self.strict.is_open(now_ns);
+        [is_first, !is_first || self.packets > strict]
     }
 
     /// Times of its AQMs.
     fn times(&self) -> Times {
         let mtu = AqmTime::from_ns(self.gate.time_ns(FULL + u32::from(self.overhead)));
-        Times::new(AqmTime::from_ms(5), AqmTime::from_ms(100), mtu)
+        Times::new(AqmTime::from_ns(TARGET_NS), AqmTime::from_ms(100), mtu)
     }
 
     /// Whether no flow needs to be remembered.
     pub(super) fn open_flows(&self) -> impl Iterator<Item = u32> {
-        self.places.iter().filter(|&&entry| entry != NONE).map(|entry| entry & ((1 << FLOW_BITS) - 1))
+        self.places.iter().filter(|&&entry| entry != NONE).map(|entry| entry & NUMBER)
     }
 }
 
@@ -217,7 +269,8 @@ impl Shaper {
                 is_ect: packet.is_ect,
             },
         );
-        let own = &mut slot.classes[usize::from(class)];
+        slot.has_strict |= class == 0;
+        let own = slot.class_mut(usize::from(class));
         own.packets += 1;
         let known = flows.flow_mut(flow);
         if known.listed == Listed::No {
@@ -264,15 +317,38 @@ impl Shaper {
         let (mixed, start) = self.start(packet.flow, packet.class);
         let slot = &self.slots[at as usize];
         let places = (0..WAYS).map(|way| slot.places[CLASSES + (start + way) % (PLACES - CLASSES)]);
-        let is_its = |&entry: &u32| entry != NONE && (entry ^ mixed) >> FLOW_BITS == 0;
-        places.into_iter().find(is_its).map(|entry| entry & ((1 << FLOW_BITS) - 1))
+        places.into_iter().find(|&entry| has_tag(entry, mixed)).map(|entry| entry & NUMBER)
+    }
+
+    /// The same, if it is that of the packet before.
+    #[inline]
+    pub(super) fn recent_flow(&self, slot: &Slot, packet: &Offered) -> Option<u32> {
+        let (mixed, _) = self.start(packet.flow, packet.class);
+        has_tag(slot.recent, mixed).then_some(slot.recent & NUMBER)
     }
 
     /// The queue of a flow of a subscriber.
+    #[inline]
     fn place(&mut self, at: u32, packet: &Offered, class: u8) -> u32 {
-        let hash = packet.flow;
-        let (mixed, start) = self.start(hash, class);
-        let tag = mixed & !((1 << FLOW_BITS) - 1);
+        let (mixed, start) = self.start(packet.flow, class);
+        let slot = &mut self.slots[at as usize];
+        if has_tag(slot.recent, mixed) {
+            let number = slot.recent & NUMBER;
+            let known = self.flows.flow(number);
+            if known.hash == packet.flow && known.class == class {
+                slot.recent_rests = false;
+                return number;
+            }
+        }
+        self.place_of_another(at, &Offered { class, ..*packet }, mixed, start)
+    }
+
+    /// The queue of a flow that is not the recent one.
+    #[inline(never)]
+    fn place_of_another(&mut self, at: u32, packet: &Offered, mixed: u32, start: usize) -> u32 {
+        self.leave_recent(at);
+        let Offered { flow: hash, class, .. } = *packet;
+        let tag = mixed & !NUMBER;
         let (slot, flows) = (&mut self.slots[at as usize], &mut self.flows);
         let (mut free, mut resting) = (None, None);
         for way in 0..WAYS {
@@ -282,10 +358,11 @@ impl Shaper {
                 free = free.or(Some(place));
                 continue;
             }
-            let number = entry & ((1 << FLOW_BITS) - 1);
-            if entry & !((1 << FLOW_BITS) - 1) == tag {
+            let number = entry & NUMBER;
+            if has_tag(entry, mixed) {
                 let known = flows.flow(number);
                 if known.hash == hash && known.class == class {
+                    slot.recent = entry;
                     return number;
                 }
             }
@@ -298,7 +375,7 @@ impl Shaper {
         let shared = slot.places[usize::from(class)];
         let bit = 1 << ((mixed >> 8) % u32::BITS);
         if shared != NONE {
-            let number = shared & ((1 << FLOW_BITS) - 1);
+            let number = shared & NUMBER;
             let known = flows.flow_mut(number);
             known.hash = if known.packets == 0 { 0 } else { known.hash };
             if known.hash & bit != 0 || free.is_none() && resting.is_none() {
@@ -316,8 +393,28 @@ impl Shaper {
             free.map_or((usize::from(class), bit, 0), |place| (place, hash, packet.host));
         let host = self.host_for(at, host, class);
         let number = self.flows.open(hash, class, place as u8, host);
-        self.slots[at as usize].places[place] = number | tag;
+        let slot = &mut self.slots[at as usize];
+        slot.places[place] = number | tag;
+        if place >= CLASSES {
+            slot.recent = number | tag;
+        }
         number
+    }
+
+    /// The next packet is of another flow than the recent one.
+    fn leave_recent(&mut self, at: u32) {
+        let slot = &mut self.slots[at as usize];
+        let recent = std::mem::replace(&mut slot.recent, NONE);
+        if std::mem::take(&mut slot.recent_rests) {
+            self.free_place(at, recent & NUMBER);
+        }
+    }
+
+    /// Frees a flow that has no packets and is in no list, and its place.
+    fn free_place(&mut self, at: u32, flow: u32) {
+        let place = usize::from(self.flows.flow(flow).place);
+        self.slots[at as usize].places[place] = NONE;
+        self.close_flow(flow);
     }
 
     /// The host of a new flow of a subscriber.
@@ -347,7 +444,8 @@ impl Shaper {
     /// A flow of a subscriber that has packets, most often.
     #[inline]
     pub(super) fn first_flow(&self, slot: &Slot) -> Option<u32> {
-        let first = slot.classes.iter().find_map(|class| class.lists.any())?;
+        let others = || slot.others.iter().find_map(|class| class.lists.any());
+        let first = slot.usual.lists.any().or_else(others)?;
         match self.hosts.shares {
             HostShares::Ignored => Some(first),
             HostShares::Fair => self.hosts.host(first).lists.any(),
@@ -364,8 +462,7 @@ impl Shaper {
         while self.slots[at as usize].wants(now_ns)[1] {
             let class = self.next_class(at, wants[0]);
             if let Some(departed) = self.serve_class(at, class, now_ns) {
-                let class = &mut self.slots[at as usize].classes[class];
-                class.credit -= departed.charged as i32;
+                self.slots[at as usize].class_mut(class).credit -= departed.charged as i32;
                 return Some(departed);
             }
         }
@@ -376,27 +473,36 @@ impl Shaper {
     fn next_class(&mut self, at: u32, strict_is_first: bool) -> usize {
         let weights = self.weights;
         let slot = &mut self.slots[at as usize];
+        if slot.usual.packets == slot.packets && slot.usual.credit > 0 {
+            return USUAL;
+        }
         loop {
             let turn = usize::from(slot.turn);
-            let class = &mut slot.classes[turn];
+            let is_alone = slot.class(turn).packets == slot.packets;
+            let class = slot.class_mut(turn);
             let takes_part = class.packets > 0 && !(turn == 0 && strict_is_first);
             if takes_part && class.credit > 0 {
                 return turn;
+            }
+            let weight = QUANTUM * i32::from(weights[turn]);
+            if takes_part && is_alone {
+                class.credit = (class.credit + weight).min(weight);
+                continue;
             }
             if !takes_part {
                 class.credit = class.credit.min(0);
             }
             slot.turn = (slot.turn + 1) % CLASSES as u8;
             let next = usize::from(slot.turn);
-            let class = &mut slot.classes[next];
-            class.credit =
-                (class.credit + QUANTUM * i32::from(weights[next])).min(QUANTUM * i32::from(weights[next]));
+            let weight = QUANTUM * i32::from(weights[next]);
+            let class = slot.class_mut(next);
+            class.credit = (class.credit + weight).min(weight);
         }
     }
 
     fn serve_class(&mut self, at: u32, class: usize, now_ns: u64) -> Option<Departed> {
         match self.hosts.shares {
-            HostShares::Ignored => self.serve_flows((at, class), Owner::Class(at, class), now_ns),
+            HostShares::Ignored => self.serve_flows(at, class, None, now_ns),
             HostShares::Fair => self.serve_hosts(at, class, now_ns),
         }
     }
@@ -404,7 +510,7 @@ impl Shaper {
     /// As [`Shaper::serve_flows`], host by host.
     fn serve_hosts(&mut self, at: u32, class: usize, now_ns: u64) -> Option<Departed> {
         loop {
-            let (lists, hosts) = (&mut self.slots[at as usize].classes[class].lists, &mut self.hosts);
+            let (lists, hosts) = (&mut self.slots[at as usize].class_mut(class).lists, &mut self.hosts);
             let (host, is_new) = lists.head(hosts)?;
             let known = hosts.host_mut(host);
             if known.credit <= 0 {
@@ -413,11 +519,11 @@ impl Shaper {
                 lists.make_old(hosts);
                 continue;
             }
-            if let Some(departed) = self.serve_flows((at, class), Owner::Host(host), now_ns) {
+            if let Some(departed) = self.serve_flows(at, class, Some(host), now_ns) {
                 self.hosts.host_mut(host).credit -= departed.charged as i32;
                 return Some(departed);
             }
-            let (lists, hosts) = (&mut self.slots[at as usize].classes[class].lists, &mut self.hosts);
+            let (lists, hosts) = (&mut self.slots[at as usize].class_mut(class).lists, &mut self.hosts);
             if is_new && !lists.old.is_empty() {
                 hosts.host_mut(host).listed = Listed::Old;
                 lists.make_old(hosts);
@@ -429,8 +535,8 @@ impl Shaper {
     }
 
     /// The next packet of a class of a subscriber, from the flows that are listed there or at its host.
-    fn serve_flows(&mut self, (at, class): (u32, usize), owner: Owner, now_ns: u64) -> Option<Departed> {
-        let times = self.slots[at as usize].times();
+    fn serve_flows(&mut self, at: u32, class: usize, host: Option<u32>, now_ns: u64) -> Option<Departed> {
+        let owner = host.map_or(Owner::Class(at, class), Owner::Host);
         loop {
             let mut lists = *self.lists(owner);
             let (flow, is_new) = lists.head(&mut self.flows)?;
@@ -442,7 +548,7 @@ impl Shaper {
                 *self.lists(owner) = lists;
                 continue;
             }
-            if let Some((packet, is_marked)) = self.take_of(at, flow, &times, now_ns) {
+            if let Some((packet, is_marked)) = self.take_of(at, flow, now_ns) {
                 self.flows.flow_mut(flow).credit -= i32::from(packet.bytes);
                 return Some(self.depart(at, class, &packet, is_marked, now_ns));
             }
@@ -454,7 +560,7 @@ impl Shaper {
             } else {
                 lists.pop(&mut self.flows);
                 *self.lists(owner) = lists;
-                self.end_of_flow(at, flow, &times, now_ns);
+                self.end_of_flow(at, flow, now_ns);
             }
         }
     }
@@ -462,33 +568,43 @@ impl Shaper {
     #[inline]
     fn lists(&mut self, owner: Owner) -> &mut Lists {
         match owner {
-            Owner::Class(at, class) => &mut self.slots[at as usize].classes[class].lists,
+            Owner::Class(at, class) => &mut self.slots[at as usize].class_mut(class).lists,
             Owner::Host(host) => &mut self.hosts.host_mut(host).lists,
         }
     }
 
     /// A flow without packets has been taken out of its list.
-    fn end_of_flow(&mut self, at: u32, flow: u32, times: &Times, now_ns: u64) {
+    fn end_of_flow(&mut self, at: u32, flow: u32, now_ns: u64) {
         let now = self.aqm_time(now_ns);
-        let known = self.flows.flow_mut(flow);
+        let (slot, known) = (&mut self.slots[at as usize], self.flows.flow_mut(flow));
         known.listed = Listed::No;
-        known.law.emptied(times, now);
-        if known.law.is_calm() {
-            let place = usize::from(known.place);
-            self.slots[at as usize].places[place] = NONE;
-            self.close_flow(flow);
+        if !known.law.is_calm() {
+            known.law.emptied(&slot.times(), now);
+        }
+        if !known.law.is_calm() {
+            return;
+        }
+        if slot.recent() == Some(flow) {
+            slot.recent_rests = true;
+        } else {
+            self.free_place(at, flow);
         }
     }
 
     /// The next packet of a flow that COBALT lets pass, and whether it has the mark; the last one always passes.
-    fn take_of(&mut self, at: u32, flow: u32, times: &Times, now_ns: u64) -> Option<(Waiting, bool)> {
+    fn take_of(&mut self, at: u32, flow: u32, now_ns: u64) -> Option<(Waiting, bool)> {
         let now = self.aqm_time(now_ns);
         loop {
             let packet = self.flows.pop(flow)?;
             let random = &mut self.random;
             let known = self.flows.flow_mut(flow);
-            let head = Head { sojourn: AqmTime::from_ns(now_ns - packet.arrival_ns), is_ect: packet.is_ect };
-            let verdict = known.law.judge(head, times, now, || unit(random));
+            let sojourn_ns = now_ns - packet.arrival_ns;
+            // The law keeps such a packet, and remembers nothing.
+            if sojourn_ns <= TARGET_NS && known.law.is_calm() {
+                return Some((packet, false));
+            }
+            let head = Head { sojourn: AqmTime::from_ns(sojourn_ns), is_ect: packet.is_ect };
+            let verdict = known.law.judge(head, &self.slots[at as usize].times(), now, || unit(random));
             match verdict {
                 Verdict::Keep => return Some((packet, false)),
                 Verdict::Mark => return Some((packet, true)),
@@ -514,8 +630,10 @@ impl Shaper {
             slot.strict.charge(charged, now_ns);
         }
         let delay_ns = now_ns - packet.arrival_ns;
-        slot.delays[step(delay_ns)] += 1;
-        slot.marked += u32::from(is_marked);
+        slot.count_delay(delay_ns);
+        if is_marked {
+            slot.marked += 1;
+        }
         Departed {
             payload: packet.payload,
             note: packet.note,
@@ -538,13 +656,16 @@ impl Shaper {
             Why::Limit => slot.dropped[1] += 1,
             Why::Removed => {}
         }
-        let of = slot_of(slot);
-        self.note_lost(of, packet.payload, why);
+        self.note_lost(at, packet.payload, why);
     }
 
     fn take_away(&mut self, at: u32, class: usize, packet: &Waiting) {
         let slot = &mut self.slots[at as usize];
-        slot.classes[class].packets -= 1;
+        let own = slot.class_mut(class);
+        own.packets -= 1;
+        if class == 0 {
+            slot.has_strict = own.packets > 0;
+        }
         slot.packets -= 1;
         slot.bytes -= u32::from(packet.bytes);
         self.note_backlog(at);
@@ -569,7 +690,7 @@ impl Shaper {
         let flows: Vec<u32> = self.slots[at as usize].open_flows().collect();
         for class in 0..CLASSES {
             let mut lists =
-                std::mem::replace(&mut self.slots[at as usize].classes[class].lists, Lists::EMPTY);
+                std::mem::replace(&mut self.slots[at as usize].class_mut(class).lists, Lists::EMPTY);
             while self.hosts.shares == HostShares::Fair
                 && let Some((host, _)) = lists.head(&mut self.hosts)
             {
@@ -588,20 +709,22 @@ impl Shaper {
             self.flows.flow_mut(flow).listed = Listed::No;
             self.close_flow(flow);
         }
-        self.slots[at as usize].places = [NONE; PLACES];
+        let slot = &mut self.slots[at as usize];
+        (slot.places, slot.recent, slot.recent_rests) = ([NONE; PLACES], NONE, false);
     }
 
     pub(super) fn forget(&mut self, at: u32) {
         self.clear(at, |shaper, _, packet| {
             shaper.count_waiting(at, -1, -i32::from(packet.bytes));
-            let subscriber = slot_of(&shaper.slots[at as usize]);
-            shaper.note_lost(subscriber, packet.payload, Why::Removed);
+            shaper.note_lost(at, packet.payload, Why::Removed);
         });
     }
 }
 
-fn slot_of(slot: &Slot) -> (u32, u32) {
-    (slot.subscriber, slot.parent)
+/// Whether an entry of the table of flows is of this hash, as far as it says.
+#[inline]
+fn has_tag(entry: u32, mixed: u32) -> bool {
+    entry != NONE && (entry ^ mixed) & !NUMBER == 0
 }
 
 /// The step of a delay.

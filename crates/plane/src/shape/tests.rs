@@ -442,6 +442,20 @@ fn idle_subscribers_need_no_memory() {
 }
 
 #[test]
+fn each_packet_that_waited_counts_once() {
+    let mut shaper = one_port(Limits { each_ns: 10 * S, ..Limits::default() });
+    let waits = (0..1000)
+        .filter(|&n| !offer(&mut shaper, 0, plan(8 * MBIT, 0), (1, n % 3, 1 + (n % 3) as u8), n))
+        .count();
+    let left = all(&mut shaper, 0, 5 * S).len();
+    let lost = shaper.lost().count();
+    let totals = shaper.totals(1).totals;
+    let counted: u32 = totals.delays.iter().sum();
+    assert_eq!((counted as usize, left + lost), (left, waits), "{totals:?}");
+    assert!(totals.delays.iter().any(|&packets| packets > 255), "{totals:?}");
+}
+
+#[test]
 fn the_busiest_subscriber_loses_packets() {
     let mut shaper = one_port(Limits { packets: 100, ..Limits::default() });
     let slow = plan(64_000, 0);

@@ -1,7 +1,7 @@
 //! Prefetches of the shaper: what the next packets need is on its way before their turn comes.
 //!
 //! ```text
-//! packets that arrive   number of the slot > slot > places of its flows > flow > last packet     step by step for a batch
+//! packets that arrive   number of the slot > slot (> places of its flows) > flow > last packet   step by step for a batch
 //! timers that expire    slot                                                                     some ahead
 //! packets that leave    slot of the third next child > flow of the second > packet of the first
 //! ```
@@ -10,11 +10,21 @@
 
 use weir_memory::prefetch;
 
-use super::scheduler::{Child, Offered, Shaper};
+use super::round::Child;
+use super::scheduler::{Offered, Shaper};
 use super::stage::{Shapers, Side};
 use super::wheel::NONE;
 use crate::batch::{PerFrame, Set};
 use crate::time::Time;
+
+/// What was prefetched of a packet's flow.
+enum Touched {
+    /// The packet passes at once, as far as its subscriber is concerned.
+    Nothing,
+    Flow(u32),
+    /// The places that it may have.
+    Places,
+}
 
 impl Shapers {
     /// Packets of these subscribers are to be offered soon.
@@ -27,14 +37,17 @@ impl Shapers {
     /// Packets of `set` are about to be offered; what [`Shapers::touch_slots`] has asked for is there.
     pub(crate) fn touch(&self, (side, now): (Side, Time), packets: &PerFrame<Offered>, set: Set) {
         let shaper = self.side(side);
-        let mut waiting = Set::EMPTY;
-        for i in set {
-            if shaper.touch_places(&packets[i], now.ns()) {
-                waiting.insert(i);
-            }
-        }
+        let (mut waiting, mut others) = (Set::EMPTY, Set::EMPTY);
         let mut flows = PerFrame::all(NONE);
-        for i in waiting {
+        for i in set {
+            match shaper.touch_recent(&packets[i], now.ns()) {
+                Touched::Nothing => continue,
+                Touched::Flow(flow) => flows[i] = flow,
+                Touched::Places => others.insert(i),
+            }
+            waiting.insert(i);
+        }
+        for i in others {
             flows[i] = shaper.touch_flow(&packets[i]);
         }
         for i in waiting {
@@ -58,17 +71,24 @@ impl Shaper {
         }
     }
 
-    /// False: the packet passes at once, as far as its subscriber is concerned.
     #[inline]
-    fn touch_places(&self, packet: &Offered, now_ns: u64) -> bool {
-        let Some(at) = self.slot_at(packet.subscriber) else { return false };
+    fn touch_recent(&self, packet: &Offered, now_ns: u64) -> Touched {
+        let Some(at) = self.slot_at(packet.subscriber) else { return Touched::Nothing };
         let slot = &self.slots[at as usize];
-        let waits = slot.packets > 0 || !slot.gate.is_open(now_ns);
-        if waits {
-            slot.touch_all();
-            self.touch_places_of(slot, packet);
+        if slot.packets == 0 && slot.gate.is_open(now_ns) {
+            return Touched::Nothing;
         }
-        waits
+        slot.touch_rest();
+        match self.recent_flow(slot, packet) {
+            Some(flow) => {
+                self.flows.touch(flow);
+                Touched::Flow(flow)
+            }
+            None => {
+                self.touch_places_of(slot, packet);
+                Touched::Places
+            }
+        }
     }
 
     #[inline]
@@ -81,7 +101,8 @@ impl Shaper {
     #[inline]
     pub(super) fn touch_child(&self, child: Child) {
         if !child.is_node() {
-            self.slots[child.index()].touch_all();
+            self.slots[child.index()].touch();
+            self.slots[child.index()].touch_rest();
         }
     }
 
