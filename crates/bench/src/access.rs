@@ -58,6 +58,16 @@ pub(super) fn rows(bench: &mut Bench<'_>) -> io::Result<()> {
             frame_to(random.below(SUBSCRIBERS as usize) as u32, buf)
         })?;
     }
+    // What the rows with frames that wait are to be compared with: the same way of measuring, and no shaper.
+    for (name, busy) in
+        [("1k busy subscribers not shaped, to", 1000), ("64k busy subscribers not shaped, to", SUBSCRIBERS)]
+    {
+        if bench.wants(name) {
+            let (mut plane, mut random) = (all_online(Access::Plain, ", police", FAST), Rng::new(7));
+            bench
+                .row_of_waiting(name, &mut plane, |buf| frame_to(random.below(busy as usize) as u32, buf))?;
+        }
+    }
     // Random arrivals: so much of their rates that most frames find others in front of them, and that all have room.
     for (name, busy, percent) in
         [("1k busy subscribers shaped, to", 1000, 95), ("64k busy subscribers shaped, to", SUBSCRIBERS, 70)]
