@@ -10,7 +10,7 @@
 //! - `server.rs`, `schema.rs`: connections; the tables, their migrations and rights
 //! - `table.rs`: records as rows; `archive.rs`: the archive as queries; `push.rs`: runs of a run log that are copied
 //! - `retention.rs`: old runs that are deleted
-//! - `browse.rs`, `serve/`: pages of runs for readers with a browser
+//! - `browse.rs`, `serve/`: pages of runs for readers with a browser; the program `weir` draws their reports
 
 #![forbid(unsafe_code)]
 

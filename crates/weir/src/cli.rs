@@ -296,7 +296,7 @@ pub(crate) struct Source {
     pub(crate) from: Option<String>,
 }
 
-/// What this program does for another host that started it.
+/// What this program does for another host, or for `weir serve`, that started it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum AgentRole {
     /// Has port b of a tester on two hosts
@@ -305,6 +305,8 @@ pub(crate) enum AgentRole {
     Device,
     /// Runs plans and shards
     Worker,
+    /// Draws the report of runs: their records as JSON come in, a page goes out
+    Report,
 }
 
 /// How the tester sends and receives.

@@ -8,6 +8,7 @@
 //! With tokens, each request has one in its header `Authorization: Bearer` or in the cookie that the login sets.
 
 mod pages;
+mod report;
 mod token;
 
 use std::net::{SocketAddr, TcpListener};
@@ -24,7 +25,7 @@ use serde::Deserialize;
 use weir_record::record::RunId;
 use weir_record::store::{Archive, StoreError};
 use weir_report::compare::{Across, compare};
-use weir_report::{report, trend};
+use weir_report::trend;
 
 use crate::archive::PostgresArchive;
 use crate::browse::Filter;
@@ -49,7 +50,12 @@ impl From<StoreError> for Refused {
 
 impl IntoResponse for Refused {
     fn into_response(self) -> Response {
-        (self.0, Html(pages::refused(&self.1))).into_response()
+        let heading = match self.0 {
+            StatusCode::NOT_FOUND => "There is no such page",
+            StatusCode::BAD_GATEWAY => "The archive does not answer",
+            _ => "This page cannot be made",
+        };
+        (self.0, Html(pages::refused(heading, &self.1))).into_response()
     }
 }
 
@@ -119,7 +125,7 @@ async fn list(State(server): State<Server>, Query(filter): Query<Filter>) -> Pag
 async fn run(State(server): State<Server>, Path(number): Path<i64>) -> Page {
     page(server, move |archive| {
         let data = archive.run_data(archive.numbered(number)?)?;
-        Ok(pages::with_way_back(&report::html(&[data], weir_rigs::sections())))
+        Ok(pages::with_way_back(&report::html(&[data])?))
     })
     .await
 }
@@ -137,7 +143,7 @@ async fn compared(State(server): State<Server>, Query(Sides { base, run }): Quer
         let sides = [data(archive.numbered(base)?)?, data(archive.numbered(run)?)?];
         // What differs is shown before the ratios.
         let compared = compare(&sides[0], &sides[1], &[Across::Machine, Across::Kernel]);
-        Ok(pages::comparison(&compared, &report::html(&sides, weir_rigs::sections())))
+        Ok(pages::comparison(&compared, &report::html(&sides)?))
     })
     .await
 }

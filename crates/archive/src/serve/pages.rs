@@ -106,9 +106,9 @@ pub(super) fn login(why: &str) -> String {
     document("weir: log in", &section("login", "Log in", &(paragraph(why) + form)))
 }
 
-/// Why there is no page.
-pub(super) fn refused(why: &str) -> String {
-    with_way_back(&document("weir: no page", &section("refused", "There is no such page", &paragraph(why))))
+/// Why there is no page, below a heading that says what is wrong.
+pub(super) fn refused(heading: &str, why: &str) -> String {
+    with_way_back(&document("weir: no page", &section("refused", heading, &paragraph(why))))
 }
 
 fn query(filter: &Filter) -> String {

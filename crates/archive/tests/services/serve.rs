@@ -10,15 +10,21 @@ use weir_testkit::{Started, output};
 
 use super::bed::{Bed, small_run};
 
+const ARCHIVE: &str = env!("CARGO_BIN_EXE_weir-archive");
+
 /// Pages of an archive, until it is dropped.
-struct Pages {
+pub(crate) struct Pages {
     _server: Started,
     address: String,
 }
 
 impl Pages {
-    fn start(url: &str, more: &[&str]) -> Pages {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_weir-archive"));
+    pub(crate) fn start(url: &str, more: &[&str]) -> Pages {
+        Pages::of(Path::new(ARCHIVE), url, more)
+    }
+
+    fn of(program: &Path, url: &str, more: &[&str]) -> Pages {
+        let mut command = Command::new(program);
         command.args(["serve", "--from", url, "--listen", "127.0.0.1:0"]).args(more);
         let mut server = Started::new(command);
         let line = server.line();
@@ -38,7 +44,7 @@ impl Pages {
         (status, text)
     }
 
-    fn get(&self, path: &str) -> String {
+    pub(crate) fn get(&self, path: &str) -> String {
         let (status, text) = self.ask("GET", path, "");
         assert_eq!(status, 200, "{path}: {text}");
         text
@@ -70,8 +76,6 @@ fn runs_are_listed_filtered_shown_and_compared() {
     let filtered = pages.get("/?plan=a%20%26%20%3Cb%3E&host=&kernel=&version=");
     assert!(filtered.contains("/runs/3") && !filtered.contains("/runs/1"), "{filtered}");
     assert!(pages.get("/?plan=no").contains("No run matches."));
-    assert!(pages.get("/runs/1").contains("<title>weir: quick, run 1</title>"));
-    assert!(pages.get("/compare?base=1&run=2").contains("Run 2 against run 1"));
     assert!(pages.get("/trend?plan=quick").contains("weir: trend of quick"));
     for (method, path, status) in [
         ("GET", "/runs/9", 404),
@@ -83,6 +87,40 @@ fn runs_are_listed_filtered_shown_and_compared() {
     ] {
         assert_eq!(pages.ask(method, path, "").0, status, "{method} {path}");
     }
+}
+
+/// Is the program there that draws reports?
+fn has_weir() -> bool {
+    let is_there = Path::new(ARCHIVE).with_file_name("weir").exists();
+    if !is_there {
+        println!("skipped: weir is not built (cargo build -p weir)");
+    }
+    is_there
+}
+
+#[test]
+fn weir_draws_reports_and_comparisons() {
+    if !has_weir() {
+        return;
+    }
+    let Some(bed) = filled() else { return };
+    let pages = Pages::start(&bed.url, &[]);
+    assert!(pages.get("/runs/1").contains("<title>weir: quick, run 1</title>"));
+    assert!(pages.get("/compare?base=1&run=2").contains("Run 2 against run 1"));
+}
+
+#[test]
+fn a_missing_program_is_named_in_place_of_a_report() {
+    let Some(bed) = filled() else { return };
+    // In the folder of the target: a hard link cannot lead to another file system.
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("alone");
+    std::fs::create_dir_all(&folder).expect("room");
+    let alone = folder.join("weir-archive");
+    let _ = std::fs::remove_file(&alone);
+    std::fs::hard_link(ARCHIVE, &alone).expect("the same file system");
+    let pages = Pages::of(&alone, &bed.url, &[]);
+    let (status, text) = pages.ask("GET", "/runs/1", "");
+    assert!(status == 500 && text.contains("install `weir` beside `weir-archive`"), "{text}");
 }
 
 #[test]
@@ -120,6 +158,19 @@ fn each_filter_leaves_the_runs_that_have_its_value() {
 }
 
 #[test]
+fn a_server_that_goes_away_is_named_and_pages_return_with_it() {
+    let Some(mut bed) = filled() else { return };
+    let pages = Pages::start(&bed.url, &[]);
+    assert!(pages.get("/").contains("/runs/3"));
+    bed.postgres.kill();
+    let (status, text) = pages.ask("GET", "/", "");
+    assert_eq!(status, 502);
+    assert!(text.contains("The archive does not answer") && text.contains("try again"), "{text}");
+    bed.postgres.restart();
+    assert!(pages.get("/").contains("/runs/3"));
+}
+
+#[test]
 fn a_token_is_asked_for() {
     let Some(bed) = filled() else { return };
     let tokens = bed.folder.file("tokens", "0123456789abcdef\n");
@@ -142,7 +193,7 @@ fn a_token_is_asked_for() {
         status == 303 && text.contains("set-cookie: weir_token=0123456789abcdef; Path=/; HttpOnly"),
         "{text}"
     );
-    let mut open = Command::new(env!("CARGO_BIN_EXE_weir-archive"));
+    let mut open = Command::new(ARCHIVE);
     open.args(["serve", "--from", &bed.url, "--listen", "0.0.0.0:0"]);
     let refused = output(&mut open).expect("it starts");
     assert!(
@@ -157,6 +208,9 @@ fn a_browser_shows_the_pages_without_complaints() {
     let chromium =
         ["/usr/bin/chromium", "/usr/bin/chromium-browser"].into_iter().find(|path| Path::new(path).exists());
     let Some(chromium) = chromium else { return println!("skipped: chromium is not installed") };
+    if !has_weir() {
+        return;
+    }
     let pages = Pages::start(&bed.url, &[]);
     for (path, part) in [
         ("/", "Choose a base and a run"),
