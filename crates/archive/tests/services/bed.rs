@@ -71,14 +71,19 @@ impl Bed {
 
     /// The archive has exactly what the run log has.
     pub(crate) fn check_same(&self, what: &str) {
-        let (archive, log) = (self.archive(), self.log.archive());
+        self.check_same_in(&self.archive(), what);
+    }
+
+    /// The same of an archive that is open.
+    pub(crate) fn check_same_in(&self, archive: &PostgresArchive, what: &str) {
+        let log = self.log.archive();
         let all = |archive: &dyn Archive| {
             let mut runs = archive.runs().expect("runs");
             runs.sort_by_key(|run| run.uuid);
             let data = runs.iter().map(|run| without_numbers(archive.run_data(run.uuid).expect("a run")));
             data.collect::<Vec<_>>()
         };
-        assert!(all(&archive) == all(log), "{what}: the archive differs from the run log");
+        assert!(all(archive) == all(log), "{what}: the archive differs from the run log");
         assert_eq!(archive.damaged(), Vec::<String>::new(), "{what}");
     }
 }

@@ -10,15 +10,19 @@ use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use weir_archive::{Old, PostgresArchive, Which, delete_old, push};
 use weir_testkit::kills::{Kills, kill_after};
 use weir_testkit::{Dice, Folder, number, postgres};
 
 use super::bed::{Bed, small_run, write_all};
 
+/// Runs of a log.
+const RUNS: usize = 4;
+
 /// A bed whose log has a few runs.
 fn filled() -> Option<Bed> {
     let bed = Bed::new()?;
-    for _ in 0..4 {
+    for _ in 0..RUNS {
         write_all(&bed.log, &small_run());
     }
     // The tables are there: their making is one transaction, and only the first push of all has it.
@@ -26,20 +30,28 @@ fn filled() -> Option<Bed> {
     Some(bed)
 }
 
-/// After the rest of the push the archive is that of the log; then it is emptied.
+/// After the rest of the push the archive is that of the log; then it is emptied. All of this is one process and one connection, so
+/// that a thousand rounds are minutes.
 fn check(bed: &Bed, what: &str) {
-    let pushed = bed.push(&bed.url);
-    assert!(pushed.status.success(), "{what}: {}", String::from_utf8_lossy(&pushed.stderr));
-    bed.check_same(what);
-    bed.postgres.sql(&bed.database, "DELETE FROM weir.runs");
+    let server = bed.server(&bed.url);
+    let archive = PostgresArchive::open(&server).expect("an archive");
+    let pushed = push(bed.log.archive(), &Which::All, &archive);
+    let pushed = pushed.unwrap_or_else(|error| panic!("{what}: {error}"));
+    let runs = pushed.new + pushed.continued + pushed.present;
+    assert_eq!((runs, &*pushed.refused), (RUNS, &[][..]), "{what}");
+    bed.check_same_in(&archive, what);
+    drop(archive);
+    // All runs of the fixture began before this day.
+    assert_eq!(delete_old(&server, &Old { days: 0, plan: None }).expect("deleted"), RUNS as u64, "{what}");
 }
 
 #[test]
 fn a_killed_client_loses_and_duplicates_nothing() {
     let Some(bed) = filled() else { return };
     let begun = Instant::now();
-    check(&bed, "no kill");
+    bed.pushes(&format!("{RUNS} new"));
     let longest = begun.elapsed();
+    check(&bed, "no kill");
     let mut kills = Kills::new(25);
     while let Some((delay, what)) = kills.next(longest) {
         let mut command = bed.push_command(&bed.url);
