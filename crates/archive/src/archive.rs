@@ -3,16 +3,17 @@
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
+use std::pin::pin;
 
 use bytes::Bytes;
 use deadpool_postgres::Object;
-use futures_util::SinkExt;
+use futures_util::{SinkExt, TryStreamExt};
 use serde::de::value::StrDeserializer;
 use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio_postgres::Row;
-use tokio_postgres::types::{FromSql, ToSql};
+use tokio_postgres::types::{FromSql, ToSql, Type};
 use weir_record::record::{Point, PointKey, Run, RunId, RunState, RunSummary, Trial};
 use weir_record::run_data::{PointData, RunData, name};
 use weir_record::store::{Archive, StoreError};
@@ -21,8 +22,6 @@ use crate::schema;
 use crate::server::{Server, is_misplaced};
 use crate::table::{POINTS, RUNS, TRIALS, Table};
 
-/// Runs of a page of a list.
-const PAGE: i64 = 2000;
 /// Runs whose points are asked for at once.
 const AT_ONCE: usize = 100;
 /// A part of a copy is sent when it has this size.
@@ -128,12 +127,12 @@ impl PostgresArchive {
 
     /// The records of rows that can be read; the others are noted.
     fn records<R: DeserializeOwned>(&self, table: &Table, rows: &[Row]) -> Vec<R> {
-        self.readable(rows, |row| self.record(table, row, row.len() - 1))
+        rows.iter().filter_map(|row| self.readable(self.record(table, row, row.len() - 1))).collect()
     }
 
-    fn readable<R>(&self, rows: &[Row], read: impl Fn(&Row) -> Result<R, StoreError>) -> Vec<R> {
-        let noted = |row| read(row).map_err(|error| self.damaged.borrow_mut().insert(error.to_string())).ok();
-        rows.iter().filter_map(noted).collect()
+    /// A record that could be read; one that could not is noted.
+    fn readable<R>(&self, read: Result<R, StoreError>) -> Option<R> {
+        read.map_err(|error| self.damaged.borrow_mut().insert(error.to_string())).ok()
     }
 
     /// The record of a row, whose column `rest` this is.
@@ -308,16 +307,23 @@ impl PostgresArchive {
         Ok(self.records(&POINTS, &rows))
     }
 
-    /// Pages of a list of runs, each read by this.
-    fn pages<R>(&self, select: &str, read: impl Fn(&[Row]) -> Vec<R>) -> Result<Vec<R>, StoreError> {
-        let sql = format!("{select} WHERE id > $1 ORDER BY id LIMIT {PAGE}");
-        let (mut after, mut all) = (0_i64, Vec::new());
-        loop {
-            let rows = self.rows(&sql, &[&after])?;
-            let Some(last) = rows.last() else { return Ok(all) };
-            after = last.try_get(0).map_err(|error| self.server.error(&error))?;
-            all.extend(read(&rows));
-        }
+    /// All runs, oldest first, each read while further rows arrive: one question, however many there are.
+    fn listed<R>(
+        &self,
+        select: &str,
+        read: impl Fn(&Row) -> Result<R, StoreError>,
+    ) -> Result<Vec<R>, StoreError> {
+        let sql = format!("{select} ORDER BY id");
+        let arrived = async {
+            let none: [(&str, Type); 0] = [];
+            let mut rows = pin!(self.client.query_typed_raw(&sql, none).await?);
+            let mut all = Vec::new();
+            while let Some(row) = rows.try_next().await? {
+                all.extend(self.readable(read(&row)));
+            }
+            Ok(all)
+        };
+        self.server.wait(arrived).map_err(|error| self.server.error(&error))
     }
 }
 
@@ -355,12 +361,11 @@ impl Archive for PostgresArchive {
     }
 
     fn runs(&self) -> Result<Vec<Run>, StoreError> {
-        self.pages(RUN, |rows| self.records(&RUNS, rows))
+        self.listed(RUN, |row| self.record(&RUNS, row, row.len() - 1))
     }
 
     fn list(&self) -> Result<Vec<RunSummary>, StoreError> {
-        let read = |row: &Row| summary(row).map_err(|source| self.damage(&RUNS, row, source));
-        self.pages(SUMMARY, |rows| self.readable(rows, read))
+        self.listed(SUMMARY, |row| summary(row).map_err(|source| self.damage(&RUNS, row, source)))
     }
 
     fn of_plan(&self, plan: &str) -> Result<Vec<(Run, Vec<Point>)>, StoreError> {

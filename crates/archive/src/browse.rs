@@ -69,10 +69,16 @@ impl PostgresArchive {
         Ok((found, rows.len() > PAGE))
     }
 
-    /// All values of a column of the runs.
+    /// All values of a column of the runs, each by one look into the index of the column: the next one after the value before it.
     pub(crate) fn values(&self, column: &str) -> Result<Vec<String>, StoreError> {
-        let sql =
-            format!("SELECT DISTINCT {column} FROM weir.runs WHERE {column} IS NOT NULL ORDER BY {column}");
+        let first = format!(
+            "SELECT {column} AS value FROM weir.runs WHERE {column} IS NOT NULL ORDER BY {column} LIMIT 1"
+        );
+        let next = format!("SELECT {column} FROM weir.runs WHERE {column} > value ORDER BY {column} LIMIT 1");
+        let sql = format!(
+            "WITH RECURSIVE found AS (({first}) UNION ALL SELECT ({next}) FROM found WHERE value IS NOT NULL)
+             SELECT value FROM found WHERE value IS NOT NULL"
+        );
         let rows = self.rows(&sql, &[])?;
         rows.iter().map(|row| row.try_get(0).map_err(|error| self.refused(&error))).collect()
     }

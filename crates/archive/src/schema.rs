@@ -7,12 +7,14 @@
 //! Columns that the file of a run log has are the same here; `rest` has all other fields of a record. `host` is the name of the machine
 //! that measured the run, or, for runs of versions that did not record it, of the one that pushed it first.
 
+use tokio_postgres::error::SqlState;
 use weir_record::store::StoreError;
 
 use crate::server::Server;
 
 /// Entry i changes the tables from format i to i + 1.
-const MIGRATIONS: [&str; 1] = ["
+const MIGRATIONS: [&str; 2] = [
+    "
     CREATE TABLE weir.runs (
         id         bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
         uuid       uuid NOT NULL UNIQUE,
@@ -64,7 +66,13 @@ const MIGRATIONS: [&str; 1] = ["
         FOREIGN KEY (run_id, point_idx) REFERENCES weir.points (run_id, idx) ON DELETE CASCADE,
         CHECK (num_nulls(offered_fps, offered, sent, received, lost, unexplained) IN (0, 6))
     );
-"];
+",
+    // The filters of the pages, and their values.
+    "
+    CREATE INDEX runs_of_kernel ON weir.runs (kernel, id);
+    CREATE INDEX runs_of_version ON weir.runs (version, id);
+",
+];
 
 /// The lock of those who change tables: any number, the same for all.
 const LOCK: i64 = 0x7765_6972;
@@ -159,17 +167,13 @@ fn newer(server: &Server, found: usize) -> StoreError {
 /// The format of the tables; `None`: there are none.
 fn format(server: &Server) -> Result<Option<usize>, StoreError> {
     let client = server.connection()?;
-    let found = async {
-        let there = client.query_one("SELECT to_regclass('weir.format') IS NOT NULL", &[]).await?;
-        if !there.try_get::<_, bool>(0)? {
-            return Ok(None);
+    // One round trip: the statement is not prepared, and that the table is missing is an answer, too.
+    match server.wait(client.query_typed_opt("SELECT format FROM weir.format", &[])) {
+        Ok(row) => {
+            let format = row.map(|row| row.try_get::<_, i64>(0)).transpose();
+            format.map(|format| format.map(|format| format as usize)).map_err(|error| server.error(&error))
         }
-        client
-            .query_opt("SELECT format FROM weir.format", &[])
-            .await?
-            .map(|row| row.try_get::<_, i64>(0))
-            .transpose()
-    };
-    let found = server.wait(found).map_err(|error| server.error(&error))?;
-    Ok(found.map(|format| format as usize))
+        Err(error) if error.code() == Some(&SqlState::UNDEFINED_TABLE) => Ok(None),
+        Err(error) => Err(server.error(&error)),
+    }
 }

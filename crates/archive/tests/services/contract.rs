@@ -36,6 +36,23 @@ fn tables_of_a_newer_weir_are_refused_and_missing_ones_named() {
 }
 
 #[test]
+fn an_archive_of_an_older_weir_keeps_its_runs_and_gets_what_is_new() {
+    let Some(bed) = Bed::new() else { return };
+    let data = small_run();
+    bed.archive().put(&data).expect("stored");
+    // As it was before the second step.
+    let back = "DROP INDEX weir.runs_of_kernel, weir.runs_of_version; UPDATE weir.format SET format = 1";
+    bed.postgres.sql(&bed.database, back);
+    let server = bed.server(&bed.url);
+    let text = refusal(PostgresArchive::open_to_read(&server));
+    assert!(text.contains("of an older weir: bring them up to date with `weir archive setup`"), "{text}");
+    let archive = PostgresArchive::open(&server).expect("the owner may");
+    assert_eq!(archive.run_data(data.run.uuid).expect("a run").points.len(), data.points.len());
+    let new = "SELECT format, to_regclass('weir.runs_of_kernel') IS NOT NULL FROM weir.format";
+    assert_eq!(bed.postgres.sql(&bed.database, new), "2|t");
+}
+
+#[test]
 fn several_clients_may_make_the_tables_at_once() {
     let Some(bed) = Bed::new() else { return };
     let servers: Vec<_> = (0..8).map(|_| bed.server(&bed.url)).collect();
