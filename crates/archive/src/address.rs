@@ -34,8 +34,12 @@ impl Address {
     /// The text is no address of PostgreSQL.
     pub fn parse(text: &str) -> Result<Address> {
         let mut config: Config = text.parse().with_context(|| {
-            let shown = text.split('@').next_back().unwrap_or_default();
-            format!("`{shown}` is no address of an archive: use postgres://USER@HOST/DATABASE")
+            // Whatever may be a password is left out.
+            let shown = text.split('@').next_back().filter(|shown| !shown.contains("password"));
+            format!(
+                "`{}` is no address of an archive: use postgres://USER@HOST/DATABASE",
+                shown.unwrap_or("...")
+            )
         })?;
         if config.get_password().is_none()
             && let Some(password) = std::env::var_os("PGPASSWORD")
@@ -122,6 +126,10 @@ mod tests {
         let address = Address::parse("postgres://lab:secret@db.example.org:6000/weir").unwrap();
         assert_eq!(address.to_string(), "postgres://lab@db.example.org:6000/weir");
         let Err(error) = Address::parse("postgres://lab:secret@host/weir?sslmode=maybe") else {
+            panic!("it is wrong")
+        };
+        assert!(!format!("{error:#}").contains("secret"), "{error:#}");
+        let Err(error) = Address::parse("host=db password=secret sslmode=maybe") else {
             panic!("it is wrong")
         };
         assert!(!format!("{error:#}").contains("secret"), "{error:#}");

@@ -11,7 +11,7 @@ use weir_archive::{
     Address, Old, PostgresArchive, Rights, Server, Tokens, Which, count_old, delete_old, push, runtime,
     serve, set_up,
 };
-use weir_record::store::{SqliteArchive, answer};
+use weir_record::store::{SqliteArchive, StoreError, answer};
 
 /// Connections of all browsers together.
 const CONNECTIONS: usize = 8;
@@ -123,7 +123,9 @@ fn run(command: Command) -> Result<()> {
             Ok(())
         }
         Command::Answer { from } => {
-            let archive = PostgresArchive::open_to_read(&server(&from)?).map(Box::new);
+            // A wrong address is an answer, too: the command that asks reports it, once.
+            let server = server(&from).map_err(|error| StoreError::Answered(format!("{error:#}")));
+            let archive = server.and_then(|server| PostgresArchive::open_to_read(&server)).map(Box::new);
             Ok(answer(&archive, BufReader::new(stdin()), stdout().lock())?)
         }
         Command::Serve { from, listen, tokens } => {

@@ -4,7 +4,7 @@ use std::future::Future;
 use std::time::Duration;
 
 use anyhow::Result;
-use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, PoolError, RecyclingMethod};
+use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, PoolError, RecyclingMethod, TimeoutType};
 use tokio::runtime::{Handle, Runtime};
 use tokio_postgres::Error;
 use tokio_postgres::error::SqlState;
@@ -18,6 +18,8 @@ const SETTINGS: &str = "SET tcp_keepalives_idle = 30; SET tcp_keepalives_interva
 
 /// How long a call waits for a free connection.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
+/// How long a server may take until a connection is ready: one that accepts and then says nothing is given up, too.
+const CREATE: Duration = Duration::from_secs(20);
 
 /// The threads that do the work of connections. It outlives all archives that use it.
 ///
@@ -50,8 +52,8 @@ impl Server {
             })
         });
         let pool = Pool::builder(manager).max_size(connections).post_create(settings);
-        let pool =
-            pool.runtime(deadpool_postgres::Runtime::Tokio1).wait_timeout(Some(LONGEST_WAIT)).build()?;
+        let pool = pool.wait_timeout(Some(LONGEST_WAIT)).create_timeout(Some(CREATE));
+        let pool = pool.runtime(deadpool_postgres::Runtime::Tokio1).build()?;
         Ok(Server { pool, handle, shown: address.to_string() })
     }
 
@@ -60,6 +62,14 @@ impl Server {
         self.wait(self.pool.get()).map_err(|error| match error {
             PoolError::Backend(error) => self.error(&error),
             PoolError::PostCreateHook(deadpool_postgres::HookError::Backend(error)) => self.error(&error),
+            PoolError::Timeout(TimeoutType::Create) => self.says(format!(
+                "no answer in {} s: check that the address is that of PostgreSQL and that the server is not overloaded",
+                CREATE.as_secs()
+            )),
+            PoolError::Timeout(_) => self.says(format!(
+                "all connections were busy for {} s: try again when the server answers faster",
+                LONGEST_WAIT.as_secs()
+            )),
             other => self.says(other.to_string()),
         })
     }
@@ -98,6 +108,13 @@ impl Server {
             }
             code if *code == SqlState::INVALID_CATALOG_NAME => "create the database with `createdb`",
             code if *code == SqlState::LOCK_NOT_AVAILABLE => "another client writes the same run: try again",
+            code if *code == SqlState::TOO_MANY_CONNECTIONS => {
+                "try again later, or raise max_connections of the server"
+            }
+            code if *code == SqlState::CANNOT_CONNECT_NOW || *code == SqlState::ADMIN_SHUTDOWN => {
+                "the server stops or starts: try again"
+            }
+            code if *code == SqlState::DISK_FULL => "make room on the disk of the server, then try again",
             _ => "see the log of the server",
         };
         self.says(format!("the server refused: {}; {remedy}", refused.message()))

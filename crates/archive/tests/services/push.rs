@@ -1,9 +1,12 @@
 //! Runs that are pushed: once, whole, and again when they have gone on.
 
+use std::net::TcpListener;
+use std::process::Command;
+
 use weir_record::record::RunState;
 use weir_record::store::{Archive, RunLog};
 
-use weir_testkit::output;
+use weir_testkit::{Folder, output};
 
 use super::bed::{Bed, END, add_points, small_run, write, write_all};
 
@@ -94,6 +97,20 @@ fn a_run_with_damaged_records_is_named_and_the_others_are_pushed() {
     assert!(said.starts_with("weir: run 1 is not pushed: record 1 of table trials in "), "{said}");
     assert_eq!(String::from_utf8_lossy(&pushed.stdout), "1 new, 1 not pushed\n");
     assert_eq!(bed.archive().newest().expect("runs"), Some(second.run.uuid));
+}
+
+#[test]
+fn a_server_that_never_answers_is_given_up() {
+    let log = Folder::new();
+    RunLog::open(&log.join("records.db")).expect("a log");
+    let silent = TcpListener::bind("127.0.0.1:0").expect("loopback");
+    let port = silent.local_addr().expect("an address").port();
+    let mut push = Command::new(env!("CARGO_BIN_EXE_weir-archive"));
+    push.args(["push", "--all", "--to", &format!("postgres://a@127.0.0.1:{port}/b"), "--store"]);
+    let pushed = output(push.arg(log.join("records.db"))).expect("it starts");
+    let said = String::from_utf8_lossy(&pushed.stderr);
+    assert!(said.contains("no answer in 20 s: check that the address is that of PostgreSQL"), "{said}");
+    assert_eq!(pushed.status.code(), Some(1));
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Commands for archives in PostgreSQL, which the program weir-archive executes.
 
-use std::net::SocketAddr;
+use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
@@ -40,11 +40,17 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "URL")]
     pub(crate) from: String,
     /// Address of the pages; one that other machines reach needs --tokens
-    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:8080")]
+    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:8080", value_parser = listen)]
     pub(crate) listen: SocketAddr,
     /// File with a token in each line, of 16 or more letters and digits: who has one may read
     #[arg(long, value_name = "FILE")]
     pub(crate) tokens: Option<PathBuf>,
+}
+
+/// An address to listen to, by number or name.
+fn listen(text: &str) -> Result<SocketAddr, String> {
+    let found = text.to_socket_addrs().ok().and_then(|mut found| found.next());
+    found.ok_or_else(|| format!("`{text}` is no address with a port: use 127.0.0.1:8080"))
 }
 
 /// `weir archive`.

@@ -34,6 +34,23 @@ fn commands_say_the_same_of_an_archive_and_of_a_file() {
         said.ends_with("there are no tables yet: `weir push` or `weir archive setup` makes them\n"),
         "{said}"
     );
+    for (wrong, words) in [
+        (
+            "list --from records.db",
+            "`records.db` is no address of an archive: use postgres://USER@HOST/DATABASE",
+        ),
+        ("trend small --from mysql://a@b/c", "is no address of an archive"),
+        ("push --to postgres//a@b/c", "is no address of an archive"),
+        (
+            "serve --from postgres://a@b/c --listen 8080",
+            "`8080` is no address with a port: use 127.0.0.1:8080",
+        ),
+    ] {
+        let refused = kept.weir(wrong);
+        let said = String::from_utf8_lossy(&refused.stderr);
+        assert!(!refused.status.success() && said.matches(words).count() == 1, "{wrong}: {said}");
+        assert!(!said.contains("has ended"), "{wrong}: {said}");
+    }
     for (line, said) in [
         ("push", "1 new"),
         ("push --all", "4 new, 1 there before"),
