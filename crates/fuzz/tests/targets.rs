@@ -104,6 +104,7 @@ targets!(
     dns,
     flows,
     frame,
+    hosts,
     journal,
     kept,
     mail,

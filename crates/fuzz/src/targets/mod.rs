@@ -42,6 +42,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "dns", run: peers::dns, seeds: peers::dns_seeds, mutate: mutate::bytes },
     Target { name: "flows", run: peers::flows, seeds: peers::flows_seeds, mutate: mutate::text },
     Target { name: "frame", run: frames::frame, seeds: frames::frame_seeds, mutate: mutate::bytes },
+    Target { name: "hosts", run: texts::hosts, seeds: texts::hosts_seeds, mutate: mutate::text },
     Target { name: "journal", run: kept::journal, seeds: kept::journal_seeds, mutate: mutate::text },
     Target { name: "kept", run: announce::kept, seeds: announce::kept_seeds, mutate: mutate::text },
     Target { name: "mail", run: peers::mail, seeds: peers::mail_seeds, mutate: mutate::text },

@@ -1,9 +1,11 @@
 //! Texts that people write: mistakes, or what was asked for.
 
+use std::collections::HashSet;
 use std::fmt::Display;
 use std::sync::LazyLock;
 use std::time::Duration;
 
+use weir_agent::hosts::{Hosts, Role};
 use weir_bottleneck::{SETTINGS, Settings, chunks_for};
 use weir_config::{rate, unit};
 use weir_lab::plan::PlanError;
@@ -50,6 +52,48 @@ pub(super) fn plan(input: &[u8]) {
 
 pub(super) fn plan_seeds() -> Vec<Vec<u8>> {
     files("plans", "toml")
+}
+
+/// A file of hosts; one that is taken has what its roles allow.
+pub(super) fn hosts(input: &[u8]) {
+    let modes = ["forward", "stateless", "stateful"];
+    let hosts = match Hosts::read("fuzz", &String::from_utf8_lossy(input), &modes) {
+        Ok(hosts) => hosts,
+        Err(mistakes) => return check_refusal(mistakes.list.len(), mistakes),
+    };
+    let count = |role| hosts.with(role).count();
+    let bed = [Role::Tester, Role::RemoteTester, Role::Dut].map(count);
+    let workers: HashSet<_> = hosts.with(Role::Worker).map(|host| &host.ssh.target).collect();
+    assert_eq!(workers.len(), count(Role::Worker), "each worker is another host");
+    assert!(bed.iter().all(|hosts| *hosts <= 1), "{bed:?}");
+    assert!(workers.is_empty() != (bed == [0; 3]), "workers or a bed: {workers:?}, {bed:?}");
+    for (role, _) in Role::ALL {
+        for host in hosts.with(role) {
+            assert!(!host.ssh.target.is_empty() && !host.ssh.timeout.is_zero(), "{host:?}");
+            assert!(
+                host.mode.as_deref().is_none_or(|mode| role == Role::Dut && modes.contains(&mode)),
+                "{host:?}"
+            );
+            let (fewest, most) = match role {
+                Role::Worker => (0, 0),
+                Role::Tester => (0, 2),
+                Role::RemoteTester => (1, 1),
+                Role::Dut => (1, 2),
+            };
+            assert!((fewest..=most).contains(&host.ports.len()), "{host:?}");
+        }
+    }
+}
+
+pub(super) fn hosts_seeds() -> Vec<Vec<u8>> {
+    let mut seeds = of_texts([
+        "ssh_config = \"lab\"\n[[host]]\nrole = \"dut\"\nssh = \"root@192.0.2.1\"\nports = [\"eth1\", \"eth2\"]\nmode = \"stateful\"\n\
+         timeout_s = 5\n[[host]]\nrole = \"remote-tester\"\nssh = \"b\"\nports = \"eth2\"\nweir = \"/opt/weir\"\n[[host]]\n\
+         role = \"tester\"\nssh = \"c\"\n",
+        "host = [{ role = \"worker\", ssh = \"a\", timeout_s = 0.5 }, { role = \"worker\", ssh = \"b\" }]\n",
+    ]);
+    seeds.extend(files("examples/three-hosts", "toml"));
+    seeds
 }
 
 /// A node, as a text alone and as a file with settings of threads. The input is a text, or chooses one.
