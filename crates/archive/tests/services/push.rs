@@ -6,7 +6,8 @@ use std::process::Command;
 use weir_record::record::RunState;
 use weir_record::store::{Archive, RunLog};
 
-use weir_testkit::{Folder, output};
+use weir_testkit::full_disk::shell_with_disk;
+use weir_testkit::{Folder, need_root, output};
 
 use super::bed::{Bed, END, add_points, small_run, write, write_all};
 
@@ -97,6 +98,20 @@ fn a_run_with_damaged_records_is_named_and_the_others_are_pushed() {
     assert!(said.starts_with("weir: run 1 is not pushed: record 1 of table trials in "), "{said}");
     assert_eq!(String::from_utf8_lossy(&pushed.stdout), "1 new, 1 not pushed\n");
     assert_eq!(bed.archive().newest().expect("runs"), Some(second.run.uuid));
+}
+
+#[test]
+fn runs_on_a_full_disk_are_pushed() {
+    need_root!();
+    let Some(bed) = Bed::new() else { return };
+    let folder = Folder::new();
+    write_all(&RunLog::open(&folder.join("records.db")).expect("a log"), &small_run());
+    let fill =
+        "cp records.db disk/; cat /dev/zero > disk/rest 2> /dev/null; exec \"$@\" --store disk/records.db";
+    let mut push = shell_with_disk("4m", fill);
+    push.arg(env!("CARGO_BIN_EXE_weir-archive")).args(["push", "--all", "--to", &bed.url]);
+    let pushed = output(push.current_dir(&folder)).expect("it starts");
+    assert_eq!(String::from_utf8_lossy(&pushed.stdout), "1 new\n", "{pushed:?}");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use rusqlite::ErrorCode;
+use rusqlite::{ErrorCode, ffi};
 
 use crate::record::{PointKey, RunState};
 use crate::run_data::name;
@@ -39,7 +39,7 @@ pub enum StoreError {
     Nowhere,
     /// The newest records are in a log that cannot be read where it is.
     #[error(
-        "the newest records of {} are in {}-wal, which cannot be read in a read-only folder: copy both files to a writable folder, \
+        "the newest records of {} are in {}-wal, which cannot be read on a disk that is full or read-only: copy both files to another disk, \
          and use the copy with --store", .path.display(), .path.display()
     )]
     LogNeeded {
@@ -188,6 +188,17 @@ impl StoreError {
                 StoreError::Access { path, source }
             }
             _ => StoreError::Sqlite { path, source },
+        }
+    }
+
+    /// Whether a file cannot be opened because its folder is read-only, or because a full disk has no room for shared memory.
+    pub(super) fn lacks_shared_memory(&self) -> bool {
+        match self {
+            StoreError::Access { .. } => true,
+            StoreError::Unwritable { source, .. } => source.sqlite_error().is_some_and(|error| {
+                [ffi::SQLITE_IOERR_SHMOPEN, ffi::SQLITE_IOERR_SHMSIZE].contains(&error.extended_code)
+            }),
+            _ => false,
         }
     }
 }

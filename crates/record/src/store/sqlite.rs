@@ -70,11 +70,13 @@ impl SqliteArchive {
         }
         file::check_plain(path)?;
         let mut archive = match SqliteArchive::reading(path, file::open_to_read(&file)) {
-            // The shared memory of the write-ahead log can be neither opened nor made.
-            Err(StoreError::Access { .. }) if file::has_log(&file) => {
+            // The shared memory of the write-ahead log can be neither opened nor made: so no other process has the file open.
+            Err(error) if error.lacks_shared_memory() && file::has_log(&file) => {
                 return Err(StoreError::LogNeeded { path: path.to_path_buf() });
             }
-            Err(StoreError::Access { .. }) => SqliteArchive::reading(path, file::open_unchanging(&file))?,
+            Err(error) if error.lacks_shared_memory() => {
+                SqliteArchive::reading(path, file::open_unchanging(&file))?
+            }
             opened => opened?,
         };
         if archive.pragma("user_version")? < MIGRATIONS.len() as i64 {
