@@ -291,6 +291,7 @@ pub fn point(index: usize, dut: &str, frame: u16, capacity: f64) -> PointData {
         cpus_shared: Vec::new(),
         line_fps: Some(2.0 * LINE_BITS_PER_S / ((mean + 20.0) * 8.0)),
         notes: Vec::new(),
+        shards: Vec::new(),
         result: Some(PointResult {
             search: "mlrsearch".into(),
             goals: vec![goal("NDR", "0 %", 1.0), goal("PDR 0.5%", "0.5 %", 1.021)],

@@ -177,6 +177,9 @@ pub struct Point {
     /// What a reader must know about this test bed, one sentence each.
     #[serde(default)]
     pub notes: Vec<String>,
+    /// Of a merged run the shards that measured it, from 1 on; none where points are computed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub shards: Vec<usize>,
     /// Result; `None` until the point is finished.
     pub result: Option<PointResult>,
 }

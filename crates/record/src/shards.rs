@@ -7,7 +7,7 @@ use std::str::FromStr;
 use toml_edit::DocumentMut;
 
 use crate::merged;
-use crate::record::{Run, RunId, RunState};
+use crate::record::{Point, Run, RunId, RunState};
 use crate::run_data::{PointData, RunData, state_name};
 
 /// The option of a plan that makes a run a shard.
@@ -215,23 +215,55 @@ pub fn merge(runs: &[RunData], uuid: RunId) -> Result<RunData, ShardError> {
     if !missing.is_empty() {
         return Err(ShardError::Missing { of: first.shard.of, missing });
     }
+    let computed = first.data.run.tester.generator == COMPUTED;
     let mut points: Vec<PointData> = Vec::new();
     for part in &parts {
-        for point in &part.data.points {
+        for mut point in part.data.points.iter().cloned() {
+            point.point.shards.extend((!computed).then_some(part.shard.number));
             match points.iter_mut().find(|own| own.point.index == point.point.index) {
-                Some(own) if merged::is_same(own, point) => merged::add_shard(own, point),
+                Some(own) if merged::is_same(own, &point) => {
+                    merged::add_shard(own, &point);
+                    own.point.shards.extend(point.point.shards);
+                }
                 Some(_) => {
                     let (point, shard) = (point.point.index, part.shard.to_string());
                     return Err(ShardError::OtherPoint { point, shard });
                 }
-                None => points.push(point.clone()),
+                None => points.push(point),
             }
         }
     }
     points.sort_by_key(|data| data.point.index);
     let finished = runs.iter().filter_map(|data| data.run.finished.clone()).max();
-    let run = Run { uuid, plan_toml: first.plan.clone(), finished, ..first.data.run.clone() };
+    let mut run = Run { uuid, plan_toml: first.plan.clone(), finished, ..first.data.run.clone() };
+    run.deviations.extend(deviation(&parts, &points));
     Ok(RunData { run, points })
+}
+
+/// What a reader of the merged run must know of its ratios; `None` where one shard has measured all, or points are computed.
+fn deviation(parts: &[Part<'_>], points: &[PointData]) -> Option<String> {
+    let (first, others) = points.split_first()?;
+    others.iter().find_map(|other| apart(&first.point, &other.point))?;
+    let mut hosts: Vec<&str> = parts.iter().map(|part| &*part.data.run.machine.host).collect();
+    hosts.sort_unstable();
+    hosts.dedup();
+    let hosts = if hosts.len() > 1 { format!(" on the hosts {}", hosts.join(", ")) } else { String::new() };
+    Some(format!(
+        "Points were measured in {} shards{hosts}: points of different shards were not interleaved, so there is no ratio of their \
+         rounds. Two of their rates differ, too, by what changed between the shards.",
+        parts.len()
+    ))
+}
+
+/// Why two points of a merged run cannot be compared: no shard measured both.
+pub fn apart(a: &Point, b: &Point) -> Option<String> {
+    let of = |point: &Point| {
+        let numbers: Vec<String> = point.shards.iter().map(ToString::to_string).collect();
+        format!("shard{} {}", if numbers.len() > 1 { "s" } else { "" }, numbers.join(", "))
+    };
+    let is_apart =
+        !a.shards.is_empty() && !b.shards.is_empty() && !a.shards.iter().any(|own| b.shards.contains(own));
+    is_apart.then(|| format!("they were not interleaved: one is of {}, the other of {}", of(a), of(b)))
 }
 
 #[cfg(test)]
@@ -260,9 +292,42 @@ mod tests {
         let merged = merge(&parts, uuid).unwrap();
         let mut whole = fixture::quick();
         whole.points.sort_by_key(|data| data.point.index);
+        let sum = |data: &PointData| data.point.index % 3 + 1;
+        whole.points.iter_mut().for_each(|data| data.point.shards = vec![sum(data)]);
         assert_eq!(merged.points, whole.points);
-        let (run, plan_toml) = (&parts[0].run, "[buffers]\nqueue = \"fifo\"\n".to_string());
-        assert_eq!(merged.run, Run { uuid, plan_toml, ..run.clone() }, "a run of its own");
+        let mut run = parts[0].run.clone();
+        run.deviations.push(
+            "Points were measured in 3 shards: points of different shards were not interleaved, so there is no ratio of their rounds. \
+             Two of their rates differ, too, by what changed between the shards."
+                .into(),
+        );
+        let plan_toml = "[buffers]\nqueue = \"fifo\"\n".to_string();
+        assert_eq!(merged.run, Run { uuid, plan_toml, ..run }, "a run of its own");
+    }
+
+    #[test]
+    fn points_that_no_shard_has_both_of_are_apart() {
+        let merged = |change: fn(&mut Vec<RunData>)| {
+            let mut parts = shards(2);
+            change(&mut parts);
+            let merged = merge(&parts, RunId::random()).unwrap();
+            let apart = apart(&merged.points[0].point, &merged.points[1].point);
+            (apart.unwrap_or_default(), merged.run.deviations.last().cloned().unwrap_or_default())
+        };
+        let (why, deviation) = merged(|parts| parts[1].run.machine.host = "b".into());
+        assert_eq!(why, "they were not interleaved: one is of shard 1, the other of shard 2");
+        assert!(deviation.starts_with("Points were measured in 2 shards on the hosts "), "{deviation}");
+        // The base is in both shards.
+        let (why, _) = merged(|parts| {
+            let base = parts[0].points[0].clone();
+            parts[1].points.push(base);
+        });
+        assert_eq!(why, "");
+        // Computed points are the same wherever they are computed.
+        let computed: fn(&mut Vec<RunData>) =
+            |parts| parts.iter_mut().for_each(|part| part.run.tester.generator = COMPUTED.into());
+        let own = fixture::quick().run.deviations.last().cloned().unwrap_or_default();
+        assert_eq!(merged(computed), (String::new(), own));
     }
 
     #[test]

@@ -28,5 +28,5 @@ pub(crate) use weir_linux::time;
 pub(crate) use weir_measure::{search, stats};
 #[cfg(test)]
 pub(crate) use weir_record::fixture;
-pub(crate) use weir_record::{at_load, figure, profile, record, run_data};
+pub(crate) use weir_record::{at_load, figure, profile, record, run_data, shards};
 pub(crate) use weir_rng as rng;

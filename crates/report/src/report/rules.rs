@@ -8,6 +8,7 @@
 use super::cost::median_ns_per_frame;
 use super::lines::{Axis, Dot, DotKind, Line, Panel, range};
 use crate::run_data::{PointData, RunData};
+use crate::shards;
 use crate::view::format::{full, list, or_dash, si, significant, time_ns};
 use crate::view::page::{figure, legend_of, note, section};
 use crate::view::{Comparison, Rate, Style, Table, core_distance, frame_name};
@@ -179,7 +180,8 @@ impl<'a> Form<'a> {
 impl Cost<'_> {
     /// Why the two cannot be compared.
     fn apart(&self, other: &Cost<'_>) -> Option<String> {
-        core_distance::apart(self.point, other.point)
+        let shards = shards::apart(&self.point.point, &other.point.point);
+        shards.or_else(|| core_distance::apart(self.point, other.point))
     }
 }
 

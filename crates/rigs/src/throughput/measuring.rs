@@ -83,7 +83,6 @@ impl Measuring<'_> {
         let shared = cpus.iter().copied().filter(|cpu| setup.cpus().tester.contains(cpu)).collect();
         let directions = if spec.direction == Direction::Both { 2.0 } else { 1.0 };
         let mut point = Point {
-            id: 0,
             run_id: self.record.id,
             index,
             settings: spec.settings(),
@@ -94,7 +93,7 @@ impl Measuring<'_> {
             cpus_shared: shared,
             line_fps: spec.line_bits_per_s.map(|bits| spec.frame.line_fps(bits) * directions),
             notes: setup.notes().to_vec(),
-            result: None,
+            ..Point::default()
         };
         let kept = self.resumed.enter(&mut point, self.log)?;
         Ok((setup, point, kept))

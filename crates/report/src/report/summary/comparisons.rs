@@ -4,6 +4,7 @@ use super::ended;
 use crate::compare::{self, Across, Row, Verdict};
 use crate::record::GoalResult;
 use crate::run_data::{PointData, RunData};
+use crate::shards;
 use crate::view::format::{count, list, si, whole_percent};
 use crate::view::{Bound, Comparison, Rate, Ratio, Series, core_distance};
 
@@ -110,7 +111,8 @@ fn compared(base: (&str, &Series<'_>), other: (&str, &Series<'_>), frame: &str) 
         .into_iter()
         .find(|(_, _, rate)| rate.bound != Bound::Exact)
         .map(|(name, goal, _)| format!("the search of {name} {}", ended(goal)));
-    match irregular.or_else(|| core_distance::apart(base_point, point)) {
+    let shards = || shards::apart(&base_point.point, &point.point);
+    match irregular.or_else(shards).or_else(|| core_distance::apart(base_point, point)) {
         Some(why) => Some(format!(
             "{} reaches {} frames/s; it cannot be compared with {}: {why}.",
             other.0,

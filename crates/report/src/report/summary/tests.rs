@@ -61,6 +61,11 @@ const CHANGES: &[(&str, Change)] = &[
             p.trials.iter_mut().for_each(|t| t.noise.handover_ns = Some(ns));
         }
     }),
+    ("another shard measured kernel-nat", |data| {
+        for p in &mut data.points {
+            p.point.shards = if p.point.dut == "kernel-nat" { vec![2] } else { vec![1, 3] };
+        }
+    }),
     ("kernel-nat is nearly as fast as kernel-forward", |data| {
         headline(data, "kernel-nat").for_each(|g| {
             (g.fps_median, g.fps_interval) = (Some(410e3), Some((405e3, 415e3)));
