@@ -1,6 +1,5 @@
 //! From the file of hosts to the records in the file of this machine.
 
-use std::ffi::OsStr;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, channel};
@@ -10,7 +9,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, anyhow, bail};
 use weir_agent::hosts::{Host, Hosts, Role};
 use weir_agent::install::Program;
-use weir_lab::plan::Plan;
+use weir_lab::plan::{Plan, PlanError};
 use weir_record::record::{RunId, RunState};
 use weir_record::run_data::RunData;
 use weir_record::store::{Archive, RunLog};
@@ -56,7 +55,10 @@ pub(crate) fn changes(arguments: &cli::Run, hosts: &Hosts) -> Result<cli::Sets> 
         bail!("--each and --shards are for workers, and the file of hosts has none: remove the option");
     }
     let checked = changed(bed::sets(hosts, |_| Ok("weir".into()))?);
-    arguments.plans.iter().try_for_each(|plan| check_plan(&checked, plan, is_bed))?;
+    for plan in &arguments.plans {
+        let loaded = checked.load(plan);
+        if is_bed { check_device(loaded)? } else { drop(loaded?) }
+    }
     if !is_bed {
         return Ok(checked);
     }
@@ -64,14 +66,10 @@ pub(crate) fn changes(arguments: &cli::Run, hosts: &Hosts) -> Result<cli::Sets> 
     Ok(changed(bed::sets(hosts, |host| bed::install(host, &own))?))
 }
 
-/// Refuses a plan with mistakes, and, for a bed, one that does not measure its device.
-fn check_plan(changes: &cli::Sets, plan: &OsStr, is_bed: bool) -> Result<()> {
+/// Refuses a plan for a bed that has mistakes, or does not measure the device of the bed.
+fn check_device(loaded: Result<Plan, PlanError>) -> Result<()> {
     const NEEDED: &str = "the file of hosts describes an external device: the plan needs `kind = \"external\"` in [dut], and \
                           [external] (docs/external.md)";
-    let loaded = changes.load(plan);
-    if !is_bed {
-        return Ok(loaded.map(drop)?);
-    }
     let settings = loaded.context(NEEDED)?.settings();
     if !settings.iter().flatten().any(|(_, value)| value == "external") {
         bail!(NEEDED);
