@@ -3,6 +3,7 @@
 //! plane hostile::` goes on for minutes.
 
 mod case;
+mod lines;
 mod search;
 
 use std::time::Duration;
@@ -60,7 +61,7 @@ fn arrivals(dice: &mut Dice, after_ms: usize, most: usize) -> Arrivals {
         let port = dice.roll(2);
         let addresses = [mac(port), [2, 0, 0, 0, 0xcc, 1]].concat().try_into().expect("twelve bytes");
         let frame = frames::frame(dice, addresses);
-        (port, if dice.roll(3) == 0 { frames::on_line(dice, &frame) } else { frame })
+        (port, if dice.roll(3) == 0 { lines::on_line(dice, &frame) } else { frame })
     });
     Arrivals { node: None, after, frames: frames.collect() }
 }
