@@ -39,8 +39,8 @@ pub enum StoreError {
     Nowhere,
     /// The newest records are in a log that cannot be read where it is.
     #[error(
-        "the newest records of {} are in {}-wal, which cannot be read on a disk that is full or read-only: copy both files to another disk, \
-         and use the copy with --store", .path.display(), .path.display()
+        "the newest records of {} are in {}-wal, which cannot be read where nothing can be written: copy both files to a writable folder with free \
+         space, and use the copy with --store", .path.display(), .path.display()
     )]
     LogNeeded {
         /// The file.
