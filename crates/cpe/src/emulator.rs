@@ -428,19 +428,19 @@ impl Emulator {
 
     /// The set-up of a device is done.
     fn is_up(&mut self, number: u32, now_ns: u64) {
+        let session = self.sessions.get_mut(number as usize);
+        // PPP may negotiate again within a session: none began.
+        let is_same = session.is_some_and(|session| std::mem::replace(&mut session.was_up, true));
         let device = &mut self.devices[number as usize];
         device.enter(State::Up, now_ns);
         device.failures = 0;
         if device.was_up {
-            self.churn.up_again += 1;
+            self.churn.up_again += u64::from(!is_same);
         } else {
             device.was_up = true;
             self.open -= 1;
             self.up += 1;
             self.last_up_ns = now_ns;
-        }
-        if let Some(session) = self.sessions.get_mut(number as usize) {
-            session.was_up = true;
         }
         let leave_ns = self.leave_ns(now_ns);
         self.devices[number as usize].leave_ns = leave_ns;

@@ -254,7 +254,7 @@ pub struct MonkeySummary {
 pub struct ChurnSummary {
     /// Sessions that were ended.
     pub ended: u64,
-    /// Sessions that came up again, also after a power cut.
+    /// Sessions of devices that had one before, also after a power cut.
     pub up_again: u64,
     /// Packets of sessions of PPPoE that their devices had just ended.
     pub late: u64,

@@ -358,6 +358,9 @@ impl World {
             let steps = summary.redials.iter().map(|(step, count)| format!("{step} {count}"));
             let _ = writeln!(self.written, "figures began again [{}]", steps.collect::<Vec<_>>().join(", "));
         }
+        if let Some(churn) = summary.churn {
+            let _ = writeln!(self.written, "figures ended {} up again {}", churn.ended, churn.up_again);
+        }
         for (name, times) in [("set-up", summary.setup), ("first packet", summary.first_packet)] {
             if let Some(times) = times {
                 let _ = writeln!(self.written, "figures {name} p50 {:?}", times.p50);
