@@ -59,7 +59,10 @@ impl Config {
     fn changes_of(&self, command: &Command) -> Result<Vec<Change>, String> {
         let change = self.change(command)?;
         let mut changes = match &change {
-            Some(Change(Object::Subscriber(SubscriberChange::Session(was)))) => self.profile_changes(was)?,
+            Some(Change(Object::Subscriber(SubscriberChange::Session(was)))) => {
+                was.new.iter().try_for_each(|new| self.check_fixed(new))?;
+                self.profile_changes(was)?
+            }
             _ => Vec::new(),
         };
         changes.extend(change);

@@ -142,6 +142,25 @@ impl Config {
             && self.check_profile(session).is_ok()
     }
 
+    /// Whether a session can be beside the subscribers of the text.
+    pub(crate) fn check_fixed(&self, session: &AccessSession) -> Result<(), String> {
+        let has = |one: &SubscriberConfig, wanted: &Prefix| {
+            one.prefixes.iter().any(|prefix| prefix.network() == wanted.network())
+        };
+        for one in &self.subscribers {
+            if one.line == session.line {
+                let name = &one.name;
+                return Err(format!(
+                    "`subscribers` has {name} with this port, tags and Ethernet address: remove it there first"
+                ));
+            }
+            if let Some(taken) = session.prefixes.iter().find(|prefix| has(one, prefix)) {
+                return Err(format!("`subscribers` has {} with {taken}: remove it there first", one.name));
+            }
+        }
+        Ok(())
+    }
+
     fn shared_as(self, old: &Config, threads: u8) -> Config {
         let sharding = |from: Option<usize>| nat::Config::of(&old.stages[from?])?.sharding;
         let shardings: Vec<_> = align(&old.stages, &self.stages).into_iter().map(sharding).collect();

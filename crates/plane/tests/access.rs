@@ -405,6 +405,21 @@ fn sessions_stay_when_the_text_changes() {
     assert!(wrong.contains("`access` comes and goes only when"), "{wrong}");
 }
 
+/// A session has neither the line nor the address of a subscriber of the text.
+#[test]
+fn sessions_and_subscribers_of_the_text_have_no_address_in_common() {
+    let mut node =
+        Node::new(&format!("{TEXT} subscribers(carl access1 untagged 02:00:00:00:00:09 100.64.0.9)"));
+    for (session, why) in [
+        (add(1, ANNA, &["100.64.0.2/32", "100.64.0.9/32"]), "`subscribers` has carl with 100.64.0.9/32"),
+        (add(1, EVE, &["100.64.0.2/32"]), "`subscribers` has carl with this port, tags and Ethernet address"),
+    ] {
+        let wrong = node.command(&[session]).expect_err(why);
+        assert!(wrong.contains(why), "{wrong}");
+    }
+    node.command(&[add(1, ANNA, &["100.64.0.2/32"])]).expect("it is free");
+}
+
 /// Random lists of commands beside a list that is searched from end to end.
 #[test]
 fn random_commands_agree_with_a_list() {
