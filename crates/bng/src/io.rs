@@ -52,7 +52,7 @@ pub enum Input<'a> {
     NodeRefused {
         /// Which.
         session: SessionId,
-        /// What the node lacks.
+        /// What is missing in the node.
         lacks: Lacks,
         /// What the node says.
         why: &'a str,

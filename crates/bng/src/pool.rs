@@ -119,7 +119,7 @@ enum State {
 #[derive(Debug)]
 pub(crate) struct Assigned<P: Stock> {
     pools: Vec<P>,
-    /// The place of the next address that was never used, within each pool.
+    /// Offset of the next unused address, by pool.
     fresh: Vec<u64>,
     states: HashMap<P::Unit, State>,
     /// Free ones that were used, of each pool, the first one first.
@@ -153,7 +153,7 @@ impl<P: Stock> Assigned<P> {
         self.pools = pools;
         self.is_exhausted = false;
         let Assigned { pools, freed, states, .. } = self;
-        // What is of no pool any more is forgotten.
+        // Addresses that no pool has any more are removed.
         states.retain(|unit, state| match state {
             State::Freed(turn) => {
                 let place = pools.iter().position(|pool| pool.has(*unit));
@@ -178,7 +178,7 @@ impl<P: Stock> Assigned<P> {
         self.pools.iter().any(|pool| pool.name() == name)
     }
 
-    /// Whether a unit is of the pool of this name; without a name of any, or of none.
+    /// Whether a unit is in the pool of this name; without a name, whether it is in a pool or not does not matter.
     pub(crate) fn is_of(&self, unit: P::Unit, name: Option<&Name>) -> bool {
         name.is_none_or(|name| self.pool(unit).is_some_and(|pool| pool.name() == name))
     }

@@ -49,7 +49,7 @@ pub(super) struct Wishes {
 /// A device that is refused.
 pub(super) struct Refusal {
     pub(super) reason: DropReason,
-    /// What the client and the operator are told beside it; empty: nothing.
+    /// Text for the client and the operator; may be empty.
     pub(super) message: String,
 }
 

@@ -133,7 +133,7 @@ impl<'a> Seen<'a> {
         Seen { device, circuit_id: request.circuit_id.as_deref(), remote_id }
     }
 
-    /// What is known of the session fills in what the request lacks.
+    /// Attributes that the request does not have come from the session.
     fn or(self, facts: &'a Facts) -> Seen<'a> {
         let circuit_id = self.circuit_id.or(facts.circuit_id.as_deref());
         let remote_id = self.remote_id.or(facts.remote_id.as_deref());

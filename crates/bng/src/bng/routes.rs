@@ -1,4 +1,4 @@
-//! Networks behind subscribers: those of the subscriber itself, and those of an Accept; none is of two subscribers.
+//! Networks behind subscribers: those of their entries, and those of an Accept. No address is in networks of two subscribers.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
 use std::net::IpAddr;
@@ -26,7 +26,7 @@ enum Clash {
 }
 
 impl Bng {
-    /// The networks that an Accept gives to a subscriber, or those of its own.
+    /// The networks of an Accept, or those of the entry of the subscriber.
     ///
     /// # Errors
     /// One of them is another subscriber's, or has another gateway.
