@@ -12,7 +12,6 @@ use std::time::{Duration, Instant};
 use weir_linux::ethtool::{Offload, set_offload};
 use weir_linux::namespace::Namespace;
 use weir_linux::rtnl::Rtnl;
-use weir_linux::{napi, sys};
 use weir_node::{Node, Opened, Snapshot};
 use weir_packet::flow::Flow;
 use weir_packet::frame::{Ends, Signature};
@@ -21,11 +20,11 @@ use weir_testkit::need_root;
 use weir_testkit::wires::{Wire, join, keep_quiet, set_up};
 
 use crate::changes::config;
+use crate::qinq::receive_on;
 
 const SEGMENTS: u32 = 7;
 const ROUNDS: usize = 5;
 const ROUND: Duration = Duration::from_millis(500);
-const SLICE_NS: u64 = 100_000;
 /// Where a frame has its conversation and its segment.
 const NUMBER: std::ops::Range<usize> = 44..48;
 const SEGMENT: std::ops::Range<usize> = 48..52;
@@ -131,16 +130,6 @@ impl Tester {
         over.sort();
         let at = |share: f64| over.get((over.len() as f64 * share) as usize).copied().unwrap_or(LOST);
         Took { p50: at(0.5), p99: at(0.99), lost: begun.len() - over.len() }
-    }
-}
-
-fn receive_on(cpu: usize) {
-    for name in ["n0", "n1"] {
-        std::fs::write(format!("/sys/class/net/{name}/threaded"), "1").unwrap();
-    }
-    for thread in napi::list().unwrap().iter().filter_map(|napi| napi.pid) {
-        sys::set_affinity(thread, &[cpu]).unwrap();
-        sys::run_in_slices(thread, SLICE_NS).unwrap();
     }
 }
 

@@ -131,7 +131,7 @@ fn frames_per_s(access: Access, way: Way, cpu: usize) -> f64 {
 }
 
 /// The receive threads of the node's interfaces are on its CPU, and run as soon as frames come.
-fn receive_on(cpu: usize) {
+pub(crate) fn receive_on(cpu: usize) {
     for name in ["n0", "n1"] {
         std::fs::write(format!("/sys/class/net/{name}/threaded"), "1").unwrap();
     }
