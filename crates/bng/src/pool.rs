@@ -448,7 +448,7 @@ mod tests {
                 && !some.is_of(address(3), Some(&gold))
                 && some.has_pool(&gold)
         );
-        // What is freed is of the pool that has it now.
+        // A freed address belongs to the pool that contains it now.
         some.release(address(10), A);
         some.set_pools(vec![pool("gold", 2, 3)]);
         assert_eq!([take(&mut some, Some(&gold), &[]), take(&mut some, None, &[])], [Some(3), None]);

@@ -192,7 +192,7 @@ impl Subscribers {
         }
     }
 
-    /// The first seat of the subscriber that this one is of.
+    /// The first seat of the subscriber of this seat.
     pub(crate) fn main(&self, index: Index) -> Index {
         self.get(index).map_or(index, |entry| entry.main)
     }
